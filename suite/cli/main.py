@@ -1,0 +1,67 @@
+"""The `suite` command. Commands are imported only when used, so that `--help` stays fast."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import NoReturn
+
+import click
+
+from suite import __version__
+from suite.errors import SuiteError
+
+# name -> (module, one line for `suite --help`); the module holds a click command of the same name.
+COMMANDS = {
+    "run": ("suite.cli.run", "Measure stacks: manifest in, verified result bundle out."),
+    "plan": ("suite.cli.plan", "Say what `run` would do, with disk and time, without running."),
+    "show": ("suite.cli.show", "Print a result bundle's headline counts."),
+    "verify": ("suite.cli.verify", "Recompute a bundle's headlines, hashes and, with evidence, its ledger."),
+    "manifest": ("suite.cli.manifest", "Check, show, lock and compare manifests."),
+    "workload": ("suite.cli.workload", "Synthesize and render sessions."),
+    "model": ("suite.cli.model", "Fetch and derive the models that manifests name."),
+    "sbom": ("suite.cli.sbom", "List what a stack is made of."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="suite")
+def cli() -> None:
+    """Measure what one serving flag does to a local model's answers, and prove it.
+
+    Exit codes: 0 done, 2 invalid input, 3 missing prerequisite, 4 run failed, 5 verification failed.
+    """
+
+
+def main() -> NoReturn:
+    """Run the command line; user errors become one message and their exit code."""
+    try:
+        cli(standalone_mode=False)
+    except SuiteError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    sys.exit(0)

@@ -1,0 +1,105 @@
+"""Files as the whole project writes them: canonical JSON, hashes, and atomic replacement."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from suite.errors import InvalidInput, MissingPrerequisite
+
+_READ_BYTES = 1 << 20
+
+
+def canonical_json(value: Any) -> bytes:
+    """UTF-8 JSON with sorted keys, no spaces and one closing newline: the form that is hashed.
+
+    Raises:
+        ValueError: `value` holds NaN or an infinity.
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode() + b"\n"
+
+
+def pretty_json(value: Any) -> bytes:
+    """The same value as `canonical_json`, indented for people."""
+    return json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def sha256_bytes(data: bytes) -> str:
+    """Lower-case hex SHA-256 of `data` (64 characters)."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    """Lower-case hex SHA-256 of a file, read in pieces of 1 MiB."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(_READ_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write `data` so that `path` is either the old file or the whole new one, also after a crash.
+
+    Raises:
+        MissingPrerequisite: the disk is full; nothing is left behind.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise MissingPrerequisite(
+                f"no space left for {len(data):,} bytes", where=str(path), hint="free disk space, then run again"
+            ) from error
+        raise
+
+
+def strict_json(data: bytes, *, where: str) -> Any:
+    """Parse JSON, refusing duplicate keys, NaN and infinities.
+
+    Raises:
+        InvalidInput: not UTF-8, not JSON, or one of the above.
+    """
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(items)
+        if len(result) != len(items):
+            seen: set[str] = set()
+            twice = next(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise InvalidInput(f"the key {twice!r} stands twice", where=where)
+        return result
+
+    def constant(name: str) -> Any:
+        raise InvalidInput(f"{name} is not a number that JSON allows", where=where)
+
+    try:
+        return json.loads(data.decode(), object_pairs_hook=pairs, parse_constant=constant)
+    except UnicodeDecodeError as error:
+        raise InvalidInput("not UTF-8 text", where=where) from error
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InvalidInput(f"not JSON: {error}", where=where) from error
+
+
+def read_json(path: Path) -> Any:
+    """Read one strict JSON file.
+
+    Raises:
+        InvalidInput: absent, unreadable or not strict JSON.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"cannot be read: {error.strerror}", where=str(path)) from error
+    return strict_json(data, where=str(path))
