@@ -10,6 +10,12 @@ from suite.files import strict_json
 from suite.workload.literals import occurrences
 from suite.workload.session import AssistantMessage, Message, Session, SystemMessage, ToolMessage
 
+_RESERVED_TEMPLATE_KWARGS = frozenset(
+    {"messages", "conversation", "tools", "documents", "chat_template", "tokenize", "add_generation_prompt",
+     "continue_final_message", "padding", "truncation", "max_length", "return_tensors", "return_dict",
+     "return_assistant_tokens_mask", "tokenizer_kwargs", "processor_kwargs", "strftime_now"}
+)  # fmt: skip
+
 
 class _Bad(Protocol):
     def __call__(self, place: str, message: str, hint: str | None = None) -> InvalidInput: ...

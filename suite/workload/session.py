@@ -14,12 +14,6 @@ from suite.files import canonical_json, pretty_json, read_json, sha256_bytes, st
 SCHEMA_VERSION = 1
 MAX_SESSION_BYTES = 64 * 1024 * 1024
 
-_RESERVED_TEMPLATE_KWARGS = frozenset(
-    {"messages", "conversation", "tools", "documents", "chat_template", "tokenize", "add_generation_prompt",
-     "continue_final_message", "padding", "truncation", "max_length", "return_tensors", "return_dict",
-     "return_assistant_tokens_mask", "tokenizer_kwargs", "processor_kwargs", "strftime_now"}
-)  # fmt: skip
-
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
