@@ -1,0 +1,1 @@
+"""Result bundles: their schema, writing and verifying."""

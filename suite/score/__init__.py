@@ -1,0 +1,1 @@
+"""Scores: per-probe metrics in FP64, the ledger, its headlines, the repeat floor and the numerical band."""
