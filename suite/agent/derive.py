@@ -1,8 +1,8 @@
 """Turn a GGUF file into a BF16 checkpoint folder, with the libraries of the stack that will serve it.
 
-Runs as a script (`python -P derive.py SOURCE.gguf FOLDER`) in an interpreter where `suite` need not be installed: only
-the standard library, torch, transformers, safetensors and gguf. The bytes written depend on the GGUF file alone: whatever names the
-machine or the converting library is taken out of the JSON files.
+Runs as a script (`python -P derive.py SOURCE.gguf FOLDER`) in an interpreter where `suite` need not be installed, with
+the standard library, torch, transformers, safetensors, gguf and accelerate. The bytes written depend on the GGUF file
+alone: whatever names the machine or the converting library is taken out of the JSON files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ MAX_SHARD_SIZE = "50GB"
 
 # Keys that name the converting library, the machine or the way of loading, not the model.
 VOLATILE_KEYS = frozenset(
-    {"transformers_version", "_name_or_path", "_model_name_or_path", "_from_model_config", "backend", "is_local", "local_files_only"}
+    {
+        "transformers_version",
+        "_name_or_path",
+        "_model_name_or_path",
+        "_from_model_config",
+        "backend",
+        "is_local",
+        "local_files_only",
+    }
 )
 
 # What transformers 5 writes, and the name under which older releases know the same class.

@@ -1,8 +1,8 @@
 """Quantise a BF16 checkpoint by rounding to nearest: a fixture of damage, not of quality.
 
 Nothing is calibrated and no outlier is treated, so these checkpoints say what plain rounding does and nothing about a
-published one. Runs as a script (`python -P quantise.py SCHEME SOURCE FOLDER`) with the standard library, torch and safetensors.
-One tensor is in memory at a time. The result is in the compressed-tensors format that vLLM and transformers read.
+published one. Runs as a script (`python -P quantise.py SCHEME SOURCE FOLDER`) with the standard library, torch and
+safetensors, one tensor in memory at a time. The result is in the compressed-tensors format, which vLLM reads.
 
 Formulas, for a weight W [out, in] split into groups of g input columns (a whole row where the scheme has no group):
 
@@ -12,8 +12,8 @@ Formulas, for a weight W [out, in] split into groups of g input columns (a whole
 - FP8        q = E4M3(clamp(W / s, -448, 448))
 - packed     32 / bits values to an int32, q + 2^(bits-1), the first value in the lowest bits
 
-W / s is formed in FP32 with the scale as stored, so that the value served, q * s, is the nearest that this scale allows.
-Embedding, head and norms stay as they are.
+W / s is formed in FP32 with the scale as stored, so that the value served, q * s, is the nearest that this scale
+allows. Embedding, head and norms stay as they are.
 """
 
 from __future__ import annotations

@@ -1,0 +1,133 @@
+"""Checkpoints made from other checkpoints, by scripts that run in the stack's own interpreter."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from suite.agent import derive as gguf_script
+from suite.agent import quantise as quantise_script
+from suite.errors import MissingPrerequisite, RunFailed
+from suite.files import canonical_json, pretty_json, sha256_bytes
+from suite.model.hashes import PROVENANCE_NAME, hash_files
+from suite.model.source import BF16, PackagedModel, check_scheme
+from suite.model.store import disk_full, make_folder
+from suite.observer import Observer
+
+# Part of every derived folder's name; raised when the scripts begin to write other bytes.
+RECIPE = 1
+ROUND_TO_NEAREST = "round to nearest: a fixture of damage, not of quality"
+_MODULE_MISSING = re.compile(r"No module named '([\w.]+)'|(requires the? (?:Accelerate|gguf)[^\n]*)", re.IGNORECASE)
+
+
+def derive_bf16(model: PackagedModel, gguf: Path, *, home: Path, python: Path, observer: Observer) -> Path:
+    """Dequantise a packaged GGUF file to a BF16 folder, once.
+
+    Args:
+        model: Names the result, so that the same wheels always give the same folder.
+        gguf: The file that `fetch_gguf` returned.
+        home: The state folder.
+        python: Interpreter with torch, transformers, safetensors, gguf and accelerate.
+        observer: Told the phase.
+
+    Raises:
+        MissingPrerequisite: the interpreter or one of its modules is absent, or the disk is full.
+        RunFailed: the conversion failed.
+    """
+    first = model.wheels[0]
+    identity = {"recipe": RECIPE, "scheme": BF16, "wheels": [asdict(wheel) for wheel in model.wheels]}
+    return _derived(
+        f"dequantise {gguf.name} to BF16",
+        f"{first.package}-{first.version}-{BF16}",
+        identity,
+        [str(Path(gguf_script.__file__)), str(gguf)],
+        home=home,
+        python=python,
+        observer=observer,
+    )
+
+
+def derive_quantised(source: Path, scheme: str, *, name: str, home: Path, python: Path, observer: Observer) -> Path:
+    """Round the linear weights of the BF16 folder `source` to nearest, once per content and scheme.
+
+    Args:
+        source: Checkpoint folder with BF16, FP16 or FP32 safetensors.
+        scheme: As in `suite.agent.quantise`, for instance `w8a8-int8` or `w4a16-g64`.
+        name: Readable beginning of the result's folder name.
+        home: The state folder.
+        python: Interpreter with torch and safetensors.
+        observer: Told the phase.
+
+    Raises:
+        InvalidInput: unknown scheme.
+        MissingPrerequisite: `source`, the interpreter or one of its modules is absent, or the disk is full.
+        RunFailed: the source cannot be quantised so; the message carries the reason.
+    """
+    check_scheme(scheme)
+    files = [asdict(file) for file in hash_files(source)]
+    identity = {"recipe": RECIPE, "scheme": scheme, "label": ROUND_TO_NEAREST, "source": files}
+    command = [str(Path(quantise_script.__file__)), scheme, str(source)]
+    phase = f"round {name} to {scheme}"
+    return _derived(phase, f"{name}-{scheme}", identity, command, home=home, python=python, observer=observer)
+
+
+def _derived(
+    phase: str,
+    name: str,
+    identity: Mapping[str, Any],
+    command: Sequence[str],
+    *,
+    home: Path,
+    python: Path,
+    observer: Observer,
+) -> Path:
+    def fill(folder: Path) -> None:
+        observer.phase(phase)
+        run_script(python, [*command, str(folder)])
+        (folder / PROVENANCE_NAME).write_bytes(pretty_json({"schema_version": 1, "name": name, **identity}))
+
+    key = sha256_bytes(canonical_json(identity))[:12]
+    return make_folder(home / "models" / "derived" / f"{name}-{key}", fill, observer)
+
+
+def run_script(python: Path, command: Sequence[str]) -> None:
+    """Run one of the agent's scripts in `python`, apart from this process's packages, off the GPU and off the network.
+
+    Raises:
+        MissingPrerequisite: no such interpreter, a module is absent from it, or the disk is full.
+        RunFailed: the script failed otherwise; the message is its last line.
+    """
+    if shutil.which(python) is None:
+        raise MissingPrerequisite(
+            "no such interpreter", where=str(python), hint="run `make vllm` or set SUITE_VLLM_PYTHON"
+        )
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    environment |= {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    done = subprocess.run(
+        # -P: the script's own folder must not shadow modules of the interpreter.
+        [str(python), "-P", *command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env=environment,
+    )
+    if done.returncode == 0:
+        return
+    if "No space left on device" in done.stderr:
+        raise disk_full(Path(command[-1]).parent)
+    lines = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit code {done.returncode}"]
+    if match := _MODULE_MISSING.search(done.stderr):
+        raise MissingPrerequisite(
+            f"a package is missing: {match[1] or match[2]}",
+            where=str(python),
+            hint="run `make vllm`, or install it there",
+        )
+    raise RunFailed(f"{Path(command[0]).name} failed: {lines[-1]}", where=str(command[-2]))

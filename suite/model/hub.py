@@ -1,0 +1,125 @@
+"""Model repositories at one commit, through huggingface_hub: resumed when cut off, reused without a network."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+
+from suite.errors import MissingPrerequisite
+from suite.files import canonical_json, read_json, write_atomic
+from suite.model.hashes import MODEL_PATTERNS, model_files
+from suite.model.source import HubModel
+from suite.model.store import disk_full, only_process
+from suite.observer import Observer
+
+_INDEX_NAME = "model.safetensors.index.json"
+
+
+def fetch_snapshot(model: HubModel, *, home: Path, observer: Observer) -> Path:
+    """Return the folder of a repository at a commit, downloading what is missing.
+
+    The files lie in the hub library's own cache, so that a checkpoint which another tool has fetched is not
+    fetched twice. A record in `home` says which snapshots were seen complete; those need no network at all.
+
+    Raises:
+        MissingPrerequisite: the hub cannot be reached and the snapshot is not here whole, the repository or commit
+            does not exist or is closed to this user, or the disk is full.
+    """
+    record = home / "models" / "hub" / f"{model.repository.replace('/', '--')}-{model.revision}.json"
+    if (folder := _recorded(record)) is not None:
+        return folder
+    observer.phase(f"fetch {model.repository} at {model.revision[:12]}")
+    with only_process(record.with_name(f".{record.stem}.lock"), observer):
+        folder = _download(model)
+        files = {path.as_posix(): (folder / path).stat().st_size for path in model_files(folder)}
+        write_atomic(record, canonical_json({"schema_version": 1, "folder": str(folder), "files": files}))
+    return folder
+
+
+def _recorded(record: Path) -> Path | None:
+    """The folder of an earlier fetch if every file of it is still there with its size."""
+    if not record.exists():
+        return None
+    seen = read_json(record)
+    folder = Path(seen["folder"])
+    whole = all(
+        (folder / path).is_file() and (folder / path).stat().st_size == size for path, size in seen["files"].items()
+    )
+    return folder if whole else None
+
+
+def _download(model: HubModel) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    where = f"{model.repository}@{model.revision}"
+    try:
+        folder = Path(snapshot_download(model.repository, revision=model.revision, allow_patterns=list(MODEL_PATTERNS)))
+    except GatedRepoError as error:
+        raise MissingPrerequisite(
+            "the repository is closed to this user",
+            where=where,
+            hint="accept its terms and log in with `hf auth login`",
+        ) from error
+    except RevisionNotFoundError as error:
+        raise MissingPrerequisite("no such commit in the repository", where=where, hint="check the revision") from error
+    except RepositoryNotFoundError as error:
+        raise MissingPrerequisite(
+            "no such repository, or it is private", where=where, hint="check the name, or log in with `hf auth login`"
+        ) from error
+    except (LocalEntryNotFoundError, OfflineModeIsEnabled, HfHubHTTPError) as error:
+        raise MissingPrerequisite(
+            "not on this machine, and the hub cannot be reached",
+            where=where,
+            hint="connect, then run again: it resumes",
+        ) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise disk_full(home_of_cache()) from error
+        raise MissingPrerequisite(f"the fetch broke off: {error}", where=where, hint="run again: it resumes") from error
+    # Without a network the library returns whatever part of the snapshot is there.
+    if missing := missing_files(folder):
+        raise MissingPrerequisite(
+            f"the snapshot on this machine is incomplete: {', '.join(missing[:3])} absent",
+            where=where,
+            hint="connect, then run again: it resumes",
+        )
+    return folder
+
+
+def home_of_cache() -> Path:
+    """Folder in which the hub library keeps its files."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE)
+
+
+def missing_files(folder: Path) -> list[str]:
+    """Names that a checkpoint folder lacks: of config.json, and the index's shards or one safetensors file."""
+    needed = {"config.json"}
+    if (folder / _INDEX_NAME).is_file():
+        index = json.loads((folder / _INDEX_NAME).read_text(encoding="utf-8"))
+        needed |= set(index["weight_map"].values())
+    elif not any(folder.glob("*.safetensors")):
+        needed.add("model.safetensors")
+    return sorted(name for name in needed if not (folder / name).is_file())
+
+
+def mount_root(folder: Path) -> Path:
+    """The folder that a container must see so that every link in `folder` resolves.
+
+    A snapshot of the hub's cache is a folder of links into `blobs` two levels up; any other folder stands for itself.
+    """
+    linked = [path for path in folder.iterdir() if path.is_symlink()]
+    repository = folder.parent.parent
+    if linked and folder.parent.name == "snapshots" and (repository / "blobs").is_dir():
+        return repository
+    return folder

