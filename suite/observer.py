@@ -24,10 +24,14 @@ class Observer(Protocol):
 class SilentObserver:
     """The default: nothing is shown."""
 
-    def phase(self, name: str, *, total: int | None = None, unit: str = "") -> None: ...
+    def phase(self, name: str, *, total: int | None = None, unit: str = "") -> None:
+        """See `Observer.phase`."""
 
-    def advance(self, count: int) -> None: ...
+    def advance(self, count: int) -> None:
+        """See `Observer.advance`."""
 
-    def note(self, text: str) -> None: ...
+    def note(self, text: str) -> None:
+        """See `Observer.note`."""
 
-    def warn(self, text: str) -> None: ...
+    def warn(self, text: str) -> None:
+        """See `Observer.warn`."""

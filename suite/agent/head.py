@@ -1,0 +1,183 @@
+"""The output head: kept once by hash, and replayed on stored hidden states to give the same logits bit for bit.
+
+A stored head is the list of vocabulary shards as the tensor-parallel ranks hold them. Replaying is the arithmetic of
+vLLM's `LogitsProcessor`: one matrix product per shard at a constant number of rows, concatenation, padding cut,
+soft-cap and scale. Whether that reproduces a stack's own rows is never assumed; the replay probe decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from suite.agent.sink import TOP_COUNT, row_hashes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """An output head ready to be applied."""
+
+    weights: tuple[torch.Tensor, ...]
+    """Vocabulary shards `[rows, hidden]`, in rank order."""
+    biases: tuple[torch.Tensor | None, ...]
+    vocab_size: int
+    """Columns kept; what lies beyond is padding."""
+    scale: float
+    soft_cap: float | None
+    dtype: torch.dtype
+    """Dtype of the projection."""
+
+    def logits(self, hidden: torch.Tensor, rows_per_gemm: int) -> torch.Tensor:
+        """Logits `[n, vocab_size]` of hidden states `[n, hidden]`, always computed `rows_per_gemm` rows at a time."""
+        parts = []
+        for start in range(0, len(hidden), rows_per_gemm):
+            block = hidden[start : start + rows_per_gemm].to(self.dtype)
+            parts.append(self._apply(pad_rows(block, rows_per_gemm))[: len(block)])
+        return torch.cat(parts) if parts else hidden.new_empty((0, self.vocab_size))
+
+    def _apply(self, hidden: torch.Tensor) -> torch.Tensor:
+        shards = [torch.nn.functional.linear(hidden, w, b) for w, b in zip(self.weights, self.biases, strict=True)]
+        logits = torch.cat(shards, dim=1)[:, : self.vocab_size]
+        if self.soft_cap is not None:
+            logits = torch.tanh(logits / self.soft_cap) * self.soft_cap
+        return logits * self.scale if self.scale != 1.0 else logits
+
+
+def pad_rows(rows: torch.Tensor, count: int) -> torch.Tensor:
+    """`rows` with zero rows appended up to `count`, so that the matrix product has one constant shape."""
+    if len(rows) == count:
+        return rows
+    padded = rows.new_zeros((count, rows.shape[1]))
+    padded[: len(rows)] = rows
+    return padded
+
+
+def describe_head(model: Any) -> dict[str, Any] | None:
+    """Find the head and logits processor of a loaded model; None when the head is quantised or cannot be told.
+
+    Returns:
+        `weight`, `bias` (tensors of this rank) and `vocab_size`, `scale`, `soft_cap`, `dtype`.
+    """
+    owner = _owner_of_head(model)
+    if owner is None:
+        return None
+    head, processor = owner.lm_head, owner.logits_processor
+    weight = getattr(head, "weight", None)
+    if weight is None or not weight.is_floating_point() or weight.dtype.itemsize < 2:
+        return None
+    return {
+        "weight": weight,
+        "bias": getattr(head, "bias", None),
+        "vocab_size": int(processor.org_vocab_size),
+        "scale": float(processor.scale),
+        "soft_cap": None if processor.soft_cap is None else float(processor.soft_cap),
+        "dtype": str(getattr(processor, "head_dtype", None) or weight.dtype).removeprefix("torch."),
+    }
+
+
+def _owner_of_head(model: Any) -> Any | None:
+    """The (possibly nested, in multimodal models) module that has both an `lm_head` and a `logits_processor`."""
+    for module in (model, getattr(model, "language_model", None)):
+        if module is not None and hasattr(module, "lm_head") and hasattr(module, "logits_processor"):
+            return module
+    return None
+
+
+def save_shard(folder: Path, rank: int, parts: dict[str, Any]) -> str:
+    """Write one rank's shard as `<sha256>.safetensors` into `folder` (once) and return that hash."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {"weight": parts["weight"].detach().cpu().contiguous()}
+    if parts["bias"] is not None:
+        tensors["bias"] = parts["bias"].detach().cpu().contiguous()
+    metadata = {k: json.dumps(parts[k]) for k in ("vocab_size", "scale", "soft_cap", "dtype")}
+    temporary = folder / f".shard-{rank}-{os.getpid()}.tmp"
+    try:
+        save_file(tensors, str(temporary), metadata=metadata)
+        digest = hashlib.sha256()
+        with temporary.open("rb") as stream:
+            while block := stream.read(1 << 22):
+                digest.update(block)
+        path = folder / f"{digest.hexdigest()}.safetensors"
+        if path.exists():
+            temporary.unlink()
+        else:
+            temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return digest.hexdigest()
+
+
+def load_head(folder: Path, shards: list[str], device: str) -> Head:
+    """Read the shards named by their hashes.
+
+    Raises:
+        FileNotFoundError: a shard is absent.
+        ValueError: a shard's content does not match its name.
+    """
+    weights: list[torch.Tensor] = []
+    biases: list[torch.Tensor | None] = []
+    metadata: dict[str, str] = {}
+    for name in shards:
+        path = folder / f"{name}.safetensors"
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        if found != name:
+            raise ValueError(f"{path} has SHA-256 {found}: the stored head was changed")
+        tensors = load_file(str(path), device=device)
+        weights.append(tensors["weight"])
+        biases.append(tensors.get("bias"))
+        with safe_open(str(path), framework="pt") as file:
+            metadata = file.metadata()
+    return Head(
+        weights=tuple(weights),
+        biases=tuple(biases),
+        vocab_size=json.loads(metadata["vocab_size"]),
+        scale=json.loads(metadata["scale"]),
+        soft_cap=json.loads(metadata["soft_cap"]),
+        dtype=getattr(torch, json.loads(metadata["dtype"])),
+    )
+
+
+def fingerprint(
+    chunk: dict[str, torch.Tensor], head: Head, device: str, rows_per_gemm: int
+) -> tuple[dict[str, torch.Tensor], bool]:
+    """Add to a hidden chunk what a later replay elsewhere is checked against.
+
+    Returns:
+        The chunk's tensors with `row_sha256` (of the logits) replaced and `logsumexp` float64 `[n]`, `top_ids` int32
+        and `top_logits` `[n, 64]` added; and whether all logits are finite.
+    """
+    hashes, sums, ids, values = [], [], [], []
+    finite = True
+    for start in range(0, len(chunk["rows"]), rows_per_gemm):
+        logits = head.logits(chunk["rows"][start : start + rows_per_gemm].to(device), rows_per_gemm)
+        finite = finite and bool(torch.isfinite(logits).all())
+        sums.append(torch.logsumexp(logits.double(), dim=1).cpu())
+        block_ids, block_values = top_logits(logits)
+        ids.append(block_ids.cpu())
+        values.append(block_values.cpu())
+        hashes.append(row_hashes(logits.cpu()))
+    added = {
+        "row_sha256": torch.cat(hashes),
+        "logsumexp": torch.cat(sums),
+        "top_ids": torch.cat(ids),
+        "top_logits": torch.cat(values),
+    }
+    return chunk | added, finite
+
+
+def top_logits(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The best `TOP_COUNT` ids (int32) and logits of each row, best first, the lowest id first among equals."""
+    values, ids = torch.topk(logits, min(TOP_COUNT, logits.shape[1]), dim=1)
+    by_id = torch.argsort(ids, dim=1)
+    values, ids = values.gather(1, by_id), ids.gather(1, by_id)
+    best_first = torch.argsort(values, dim=1, descending=True, stable=True)
+    return ids.gather(1, best_first).to(torch.int32), values.gather(1, best_first)

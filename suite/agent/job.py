@@ -1,0 +1,74 @@
+"""The one message from the host to the agent: what to capture, from which tokens, under which settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaptureJob:
+    """One start of one stack.
+
+    Paths are as the stack sees them. Positions follow one rule everywhere: the row at position p is the logits that
+    predict token p + 1, so the last token of the workload has no row.
+    """
+
+    out: str
+    """Folder for chunks, receipt, events and index."""
+    heads: str
+    """Folder in which a `hidden` capture keeps its head, by hash."""
+    model: str
+    """Folder of the checkpoint."""
+    tokens: str
+    """`.npy` file of int32 token ids."""
+    tokens_sha256: str
+    """SHA-256 of the ids as little-endian int32."""
+    engine: dict[str, Any]
+    """Keyword arguments of `vllm.LLM`."""
+    path: str
+    """`prefill` or `decode`."""
+    stride: int | None
+    """Every p with p % stride == stride - 1; None for none. Prefill path only."""
+    ranges: tuple[tuple[int, int], ...]
+    """Half-open token ranges captured at every position."""
+    codec: str
+    """`auto`, `logits` or `hidden`."""
+    rows_per_gemm: int
+    """The head is always applied to exactly this many rows, so that a row's bits do not depend on its neighbours."""
+    chunk_rows: int
+    """Rows per chunk file."""
+    expect: dict[str, Any]
+    """Requested settings by their receipt name; a different effective value stops the run."""
+    sanity_positions: int
+    """Length of the prefix on which the mean NLL is checked before the capture."""
+    sanity_max_nll: float | None
+    """Highest believable mean NLL in nats per token; None: ln of the vocabulary size."""
+    lock_digest: str
+    capture_digest: str
+    start: int
+    """Which fresh start of the stack this is, from 0."""
+    schema_version: int = SCHEMA_VERSION
+
+    @classmethod
+    def load(cls, path: Path) -> CaptureJob:
+        """Read a job file.
+
+        Raises:
+            ValueError: another schema version or an unknown key.
+        """
+        data = json.loads(path.read_text())
+        version = data.get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise ValueError(f"job schema {version} is not the {SCHEMA_VERSION} that this agent reads")
+        data["ranges"] = tuple((int(a), int(b)) for a, b in data["ranges"])
+        return cls(**data)
+
+    def to_json(self) -> dict[str, Any]:
+        """The job as plain JSON values."""
+        return dataclasses.asdict(self)

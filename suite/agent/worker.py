@@ -1,0 +1,286 @@
+"""The worker extension: it captures rows between `execute_model` and `sample_tokens` of a stock vLLM.
+
+Pass `worker_extension_cls="suite.agent.worker.CaptureWorker"`; the methods named `suite_*` are called on every rank with
+`collective_rpc`. Two things are wrapped, on both model runners: `sample_tokens`, where the final hidden states of all
+scheduled tokens are at hand, and the sampler, which receives the decode logits before any processor and returns the
+token that the decode path replaces by the recorded one.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from suite.agent.events import Events
+from suite.agent.head import Head, describe_head, fingerprint, load_head, pad_rows, save_shard
+from suite.agent.receipt import worker_receipt
+from suite.agent.sink import ChunkFile, RowSink, save_chunk
+from suite.agent.steps import Step, read_steps
+
+PROBE_ROWS = 64
+
+
+class _Capture:
+    """State of one armed capture on one rank."""
+
+    def __init__(self, spec: dict[str, Any], rank: int) -> None:
+        self.rank = rank
+        self.path: str = spec["path"]
+        self.codec: str = spec["codec"]
+        self.tokens = np.load(spec["tokens"])
+        self.wanted = wanted_positions(spec, len(self.tokens))
+        self.rows_per_gemm: int = spec["rows_per_gemm"]
+        self.steps: list[tuple[int, int]] = []
+        self.hook_seconds = 0.0
+        self.dtype = ""
+        self.width = 0
+        self.probe_positions: list[int] = []
+        self.probe_rows: list[torch.Tensor] = []
+        every = max(1, int(self.wanted.sum()) // PROBE_ROWS)
+        self.probe_wanted = (
+            set(np.flatnonzero(self.wanted)[::every][:PROBE_ROWS].tolist()) if self.codec == "hidden" else set()
+        )
+        self.sink: RowSink | None = None
+        if rank == 0 and self.codec != "sanity":
+            self.sink = RowSink(
+                Path(spec["out"]),
+                tokens=self.tokens,
+                chunk_rows=spec["chunk_rows"],
+                kept=[ChunkFile(**chunk) for chunk in spec["kept"]],
+                compare=spec["compare"],
+            )
+        self.nll_sum = 0.0
+        self.nll_count = 0
+        self.current: tuple[Step, torch.Tensor] | None = None
+        self.events = Events(Path(spec["out"])) if rank == 0 else None
+
+
+def wanted_positions(spec: dict[str, Any], num_tokens: int) -> np.ndarray[Any, Any]:
+    """Boolean `[num_tokens]`: at which positions a row is kept.
+
+    Prefill: p % stride == stride - 1, and every position of the ranges. Decode: positions a to b - 2 of each range
+    [a, b), since the range's first token is chosen by prefill kernels. The last token never has a row. Positions before
+    `trusted_until`, which an interrupted start has already written, are left out.
+    """
+    wanted = np.zeros(num_tokens, bool)
+    if spec["path"] == "prefill":
+        if spec["stride"]:
+            wanted[spec["stride"] - 1 :: spec["stride"]] = True
+        for a, b in spec["ranges"]:
+            wanted[a:b] = True
+    else:
+        for a, b in spec["ranges"]:
+            wanted[a : max(a, b - 1)] = True
+    wanted[-1:] = False
+    wanted[: spec["trusted_until"]] = False
+    return wanted
+
+
+class _ForcingSampler:
+    """Stands in front of the runner's sampler: shows the raw logits to the capture, then forces the recorded token."""
+
+    def __init__(self, sampler: Any, worker: Any) -> None:
+        self._sampler = sampler
+        self._worker = worker
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sampler, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        capture = self._worker._suite_capture
+        if capture is None or capture.path != "decode" or capture.current is None:
+            return self._sampler(*args, **kwargs)
+        logits = kwargs["logits"] if "logits" in kwargs else args[0]
+        step, hidden = capture.current
+        last = step.position + step.count - 1
+        if last >= step.prompt_tokens and capture.wanted[last]:
+            row = step.batch_index
+            _keep_decode_row(capture, logits[row : row + 1], hidden[step.first_row : step.first_row + 1], last)
+        output = self._sampler(*args, **kwargs)
+        if last + 1 < len(capture.tokens):
+            output.sampled_token_ids[step.batch_index].fill_(int(capture.tokens[last + 1]))
+        return output
+
+
+def _keep_decode_row(capture: _Capture, logits: torch.Tensor, hidden: torch.Tensor, position: int) -> None:
+    rows = hidden if capture.codec == "hidden" else logits
+    _push(capture, rows.clone(), np.array([position]))
+    if position in capture.probe_wanted and capture.rank == 0:
+        capture.probe_positions.append(position)
+        capture.probe_rows.append(logits.detach().to("cpu", copy=True))
+
+
+def _push(capture: _Capture, rows: torch.Tensor, positions: np.ndarray[Any, Any]) -> None:
+    capture.width = rows.shape[1]
+    capture.dtype = str(rows.dtype).removeprefix("torch.")
+    if capture.sink is not None:
+        capture.sink.push(rows, positions)
+
+
+class CaptureWorker:
+    """Mixed into vLLM's worker class; only names starting with `suite_` or `_suite_` are added."""
+
+    _suite_capture: _Capture | None = None
+    _suite_wrapped = False
+    _suite_head: tuple[list[str], Head] | None = None
+
+    def suite_receipt(self) -> dict[str, Any]:
+        """What this rank's engine really uses; see `suite.agent.receipt`."""
+        return worker_receipt(self)
+
+    def suite_arm(self, spec: dict[str, Any]) -> None:
+        """Start keeping rows. `spec` holds the job's path, stride, ranges, codec, tokens, out and the resume state."""
+        from vllm.distributed import get_tensor_model_parallel_rank
+
+        runner: Any = self.model_runner  # type: ignore[attr-defined]
+        if not self._suite_wrapped:
+            original = runner.sample_tokens
+
+            def sample_tokens(*args: Any, **kwargs: Any) -> Any:
+                state = runner.execute_model_state
+                if self._suite_capture is not None and state is not None:
+                    self._suite_see(runner, state)
+                return original(*args, **kwargs)
+
+            runner.sample_tokens = sample_tokens
+            runner.sampler = _ForcingSampler(runner.sampler, self)
+            self._suite_wrapped = True
+        self._suite_capture = _Capture(spec, get_tensor_model_parallel_rank())
+
+    def suite_disarm(self) -> dict[str, Any] | None:
+        """Write what is left and stop keeping rows; rank 0 returns the chunks, steps and counts."""
+        capture, self._suite_capture = self._suite_capture, None
+        assert capture is not None, "suite_arm comes first"
+        if capture.rank != 0:
+            return None
+        result: dict[str, Any] = {
+            "steps": capture.steps,
+            "width": capture.width,
+            "dtype": capture.dtype,
+            "hook_seconds": capture.hook_seconds,
+            "nll": [capture.nll_sum, capture.nll_count],
+        }
+        if capture.sink is not None:
+            sink = capture.sink
+            sink.close()
+            result |= {
+                "chunks": [{name: getattr(c, name) for name in ChunkFile.__slots__} for c in sink.chunks],
+                "num_rows": sink.num_rows,
+                "non_finite_rows": sink.non_finite_rows,
+                "writer_seconds": sink.busy_seconds,
+            }
+        self._suite_probe = (capture.probe_positions, capture.probe_rows)
+        return result
+
+    def suite_save_head(self, folder: str) -> str | None:
+        """Keep this rank's shard of the output head by hash; None where it cannot be replayed (quantised)."""
+        parts = describe_head(self.model_runner.get_model())  # type: ignore[attr-defined]
+        rank: int = self.rank  # type: ignore[attr-defined]
+        return None if parts is None else save_shard(Path(folder), rank, parts)
+
+    def suite_replay_probe(
+        self, heads: str, shards: list[str], chunk: list[str], rows_per_gemm: int
+    ) -> dict[str, int] | None:
+        """Rank 0: replay the live probe rows from their stored hidden states and count those equal bit for bit."""
+        if self.rank != 0:  # type: ignore[attr-defined]
+            return None
+        from safetensors import safe_open
+
+        positions, rows = self._suite_probe
+        device = str(self.device)  # type: ignore[attr-defined]
+        head = load_head(Path(heads), shards, device)
+        hidden: dict[int, torch.Tensor] = {}
+        wanted = set(positions)
+        for path in chunk:
+            with safe_open(path, framework="pt") as file:
+                stored = file.get_tensor("positions").tolist()
+                block = file.get_tensor("rows")
+            hidden |= {p: block[i] for i, p in enumerate(stored) if p in wanted}
+        equal = 0
+        for position, live in zip(positions, rows, strict=True):
+            replayed = head.logits(hidden[position][None].to(device), rows_per_gemm).cpu()
+            equal += int(torch.equal(replayed.view(torch.uint8), live.contiguous().view(torch.uint8)))
+        return {"rows": len(positions), "equal": equal}
+
+    def suite_vocab_size(self) -> int:
+        """Columns of a logits row with the vocabulary padding cut."""
+        parts = describe_head(self.model_runner.get_model())  # type: ignore[attr-defined]
+        return int(parts["vocab_size"]) if parts else int(self.vllm_config.model_config.get_vocab_size())  # type: ignore[attr-defined]
+
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
+    def suite_fingerprint(
+        self, folder: str, chunk: dict[str, Any], heads: str, shards: list[str], rows_per_gemm: int
+    ) -> dict[str, Any]:
+        """Rank 0: rewrite a hidden chunk with its rows' logits hashes, top logits and logsumexp; returns its new facts."""
+        if self.rank != 0:  # type: ignore[attr-defined]
+            return {}
+        device = str(self.device)  # type: ignore[attr-defined]
+        if self._suite_head is None or self._suite_head[0] != shards:
+            self._suite_head = (shards, load_head(Path(heads), shards, device))
+        path = Path(folder) / chunk["file"]
+        tensors, finite = fingerprint(load_file(str(path)), self._suite_head[1], device, rows_per_gemm)
+        sha256, size = save_chunk(path, tensors)
+        return {"sha256": sha256, "size_bytes": size, "non_finite": not finite}
+
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
+    def _suite_see(self, runner: Any, state: Any) -> None:
+        capture = self._suite_capture
+        hidden = state.hidden_states
+        if capture is None or hidden is None:  # a pipeline rank before the last has none
+            return
+        started = time.perf_counter()
+        for step in read_steps(runner, state):
+            count = min(step.count, step.prompt_tokens - step.position)
+            if capture.path == "decode":
+                capture.current = (step, hidden)
+                if step.position >= step.prompt_tokens:
+                    capture.steps.append((step.position, step.count))
+                continue
+            if count <= 0:
+                continue
+            capture.steps.append((step.position, count))
+            if capture.events is not None and capture.codec != "sanity":
+                capture.events.emit("advance", count=count)
+            local = np.flatnonzero(capture.wanted[step.position : step.position + count])
+            for start in range(0, len(local), capture.rows_per_gemm):
+                self._suite_keep(runner, capture, hidden, step, local[start : start + capture.rows_per_gemm])
+        capture.hook_seconds += time.perf_counter() - started
+
+    def _suite_keep(
+        self, runner: Any, capture: _Capture, hidden: torch.Tensor, step: Step, local: np.ndarray[Any, Any]
+    ) -> None:
+        rows = _take(hidden, local + step.first_row)
+        positions = local + step.position
+        if capture.codec == "hidden":
+            _push(capture, rows, positions)
+            if capture.probe_wanted.isdisjoint(positions.tolist()):
+                return
+        logits = runner.model.compute_logits(pad_rows(rows, capture.rows_per_gemm))  # collective under TP
+        if capture.rank != 0:
+            return
+        if capture.codec == "sanity":
+            targets = torch.from_numpy(capture.tokens[positions + 1].astype(np.int64)).to(logits.device)
+            exact = logits[: len(positions)].double()
+            chosen = exact.gather(1, targets[:, None])[:, 0]
+            capture.nll_sum += float((exact.logsumexp(dim=1) - chosen).sum())
+            capture.nll_count += len(positions)
+        elif capture.codec == "logits":
+            _push(capture, logits[: len(positions)], positions)
+        else:
+            for i, position in enumerate(positions.tolist()):
+                if position in capture.probe_wanted:
+                    capture.probe_positions.append(position)
+                    capture.probe_rows.append(logits[i : i + 1].to("cpu", copy=True))
+
+
+def _take(hidden: torch.Tensor, rows: np.ndarray[Any, Any]) -> torch.Tensor:
+    """A copy of the given rows; evenly spaced ones are sliced, which needs no index on the device."""
+    step = int(rows[1] - rows[0]) if len(rows) > 1 else 1
+    if bool((np.diff(rows) == step).all()):
+        return hidden[int(rows[0]) : int(rows[-1]) + 1 : step].clone()
+    return hidden.index_select(0, torch.from_numpy(rows).to(hidden.device, non_blocking=True))

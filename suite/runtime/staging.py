@@ -1,0 +1,42 @@
+"""Stage the agent for a stack: its files alone, so that nothing else of this installation reaches the stack's path."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+
+import suite.agent
+from suite.files import sha256_file
+
+_ROOT = Path(suite.agent.__file__).parent
+
+
+def agent_files() -> dict[str, str]:
+    """Relative path to SHA-256 of every file of the agent."""
+    return {str(p.relative_to(_ROOT)): sha256_file(p) for p in sorted(_ROOT.rglob("*.py"))}
+
+
+def agent_digest() -> str:
+    """One SHA-256 over the agent's file names and hashes; it stands in the lock, since the agent takes the numbers."""
+    text = "".join(f"{digest}  {name}\n" for name, digest in agent_files().items())
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def stage_agent(home: Path) -> Path:
+    """Copy the agent once per version below `home` and return the folder to put on PYTHONPATH."""
+    target = home / "agent" / agent_digest()
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=".agent-", dir=target.parent))
+    temporary.chmod(0o755)
+    (temporary / "suite").mkdir()
+    (temporary / "suite" / "__init__.py").write_text("")
+    shutil.copytree(_ROOT, temporary / "suite" / "agent", ignore=shutil.ignore_patterns("__pycache__"))
+    try:
+        temporary.rename(target)
+    except OSError:  # another process staged the same version first
+        shutil.rmtree(temporary)
+    return target
