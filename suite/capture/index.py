@@ -88,7 +88,8 @@ class CaptureIndex(_Strict):
     """Columns stored per row: the vocabulary for `logits`, the hidden size for `hidden`."""
     vocab_size: Annotated[int, Field(gt=0, le=1 << 24)]
     """True vocabulary size, padding cut."""
-    tokenizer_size: Annotated[int, Field(gt=0, le=1 << 24)]
+    tokenizer_size: Annotated[int, Field(gt=0, le=1 << 24)] | None
+    """Entries of the tokenizer; None where the model folder has none."""
     rows_per_gemm: Annotated[int, Field(ge=0, le=1 << 20)]
     """Constant row count at which the head was applied; 0 means the engine's own."""
     tokens_sha256: Sha256

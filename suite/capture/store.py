@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ _DTYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProbeTable:
-    """The small columns of a whole capture, in order of position (about 440 bytes a probe)."""
+    """The small columns of a whole capture, in order of position (48 bytes a probe)."""
 
     positions: NDArray[np.int64]
     """[n]"""
@@ -33,17 +32,23 @@ class ProbeTable:
     """[n]"""
     row_sha256: NDArray[np.uint8]
     """[n, 32]"""
-    logsumexp: NDArray[np.float64]
-    """[n], nats"""
-    top_ids: NDArray[np.int32]
-    """[n, 64], best first, lowest id first among equals"""
-    top_logits: NDArray[np.float32]
-    """[n, 64]"""
 
     @property
     def rows_sha256(self) -> str:
         """SHA-256 over all row hashes in order: equal exactly when every row is."""
         return sha256_bytes(self.row_sha256.tobytes())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """What a stack itself would have chosen at one probe."""
+
+    position: int
+    top1: int
+    """Lowest id among the best."""
+    best_ids: frozenset[int]
+    """Ids whose logits equal the best one exactly."""
+    p_top1: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +68,9 @@ class Capture:
         """
         tensors = open_tensors(self.folder / entry.file)
         found = {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.tensors.items()}
-        wanted = self._layout(entry.num_rows)
+        # Rows carry their own best ids; hidden states need those that the stack computed.
+        fingerprint = self.index.codec == "hidden" or "top_ids" in found
+        wanted = self._layout(entry.num_rows, fingerprint=fingerprint)
         if found != wanted:
             name = next(name for name in sorted(found.keys() | wanted.keys()) if found.get(name) != wanted.get(name))
             raise VerificationFailed(
@@ -73,18 +80,22 @@ class Capture:
             )
         return tensors
 
-    def _layout(self, count: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+    def _layout(self, count: int, *, fingerprint: bool) -> dict[str, tuple[str, tuple[int, ...]]]:
         dtype = _DTYPES[self.index.dtype]
         top = min(TOP_IDS, self.index.vocab_size)
-        return {
+        layout: dict[str, tuple[str, tuple[int, ...]]] = {
             "rows": (dtype, (count, self.index.row_width)),
             "positions": ("I64", (count,)),
             "target_ids": ("I64", (count,)),
             "row_sha256": ("U8", (count, 32)),
-            "logsumexp": ("F64", (count,)),
-            "top_ids": ("I32", (count, top)),
-            "top_logits": (dtype, (count, top)),
         }
+        if fingerprint:
+            layout |= {
+                "logsumexp": ("F64", (count,)),
+                "top_ids": ("I32", (count, top)),
+                "top_logits": (dtype, (count, top)),
+            }
+        return layout
 
     def probes(self) -> ProbeTable:
         """The small columns of all chunks.
@@ -92,13 +103,26 @@ class Capture:
         Raises:
             VerificationFailed: a chunk is truncated or of another shape.
         """
-        columns: dict[str, list[NDArray[Any]]] = {}
+        chunks = [self.open_chunk(entry) for entry in self.index.chunks]
+        names = ("positions", "target_ids", "row_sha256")
+        return ProbeTable(**{name: np.concatenate([chunk.read(name) for chunk in chunks]) for name in names})
+
+    def choices(self, wanted: NDArray[np.bool_]) -> list[Choice]:
+        """What the stack would have chosen at the probes where `wanted` [n] is true, in order.
+
+        Taken from the fingerprint that the stack stored with each row where there is one, else from the row.
+
+        Raises:
+            VerificationFailed: a chunk is truncated or of another shape.
+        """
+        found = []
+        first = 0
         for entry in self.index.chunks:
-            tensors = self.open_chunk(entry)
-            for name in ("positions", "target_ids", "row_sha256", "logsumexp", "top_ids"):
-                columns.setdefault(name, []).append(tensors.read(name))
-            columns.setdefault("top_logits", []).append(to_float32(tensors.read("top_logits")))
-        return ProbeTable(**{name: np.concatenate(parts) for name, parts in columns.items()})
+            rows = np.flatnonzero(wanted[first : first + entry.num_rows]).tolist()
+            tensors = self.open_chunk(entry) if rows else None
+            found += [_choice(tensors, row) for row in rows if tensors is not None]
+            first += entry.num_rows
+        return found
 
     def verify(self, *, observer: Observer | None = None) -> None:
         """Re-hash every chunk and check what the index says of it; memory stays at one block of rows.
@@ -225,7 +249,7 @@ def _check_positions(tensors: TensorFile, entry: ChunkEntry, index: CaptureIndex
             where=where,
             hint=_AGAIN,
         )
-    for name in ("target_ids", "top_ids"):
+    for name in ("target_ids", *(["top_ids"] if "top_ids" in tensors.tensors else [])):
         ids = tensors.read(name)
         if ids.min() < 0 or ids.max() >= index.vocab_size:
             raise VerificationFailed(f"{name} holds an id outside the vocabulary", where=where, hint=_AGAIN)
@@ -238,17 +262,37 @@ def _check_rows(tensors: TensorFile, entry: ChunkEntry) -> int:
         stop = min(start + BLOCK_ROWS, entry.num_rows)
         rows = tensors.read("rows", start, stop)
         values = to_float32(rows)
-        finite = np.isfinite(values).all(axis=1)
+        finite: NDArray[np.bool_] = np.isfinite(values).all(axis=1)
         non_finite += int((~finite).sum())
-        hashes, top_ids = tensors.read("row_sha256", start, stop), tensors.read("top_ids", start, stop)
+        hashes = tensors.read("row_sha256", start, stop)
+        top_ids = tensors.read("top_ids", start, stop) if "top_ids" in tensors.tensors else None
         for row in range(stop - start):
             position = int(tensors.read("positions", start + row, start + row + 1)[0])
             where = f"{tensors.path}: position {position}"
             if hashlib.sha256(rows[row].tobytes()).digest() != hashes[row].tobytes():
                 raise VerificationFailed("the row does not match its hash", where=where, hint=_AGAIN)
-            if finite[row] and int(values[row].argmax()) != int(top_ids[row, 0]):
+            if top_ids is not None and finite[row] and int(values[row].argmax()) != int(top_ids[row, 0]):
                 raise VerificationFailed("the stored best id is not the row's", where=where, hint=_AGAIN)
     return non_finite
+
+
+def _choice(tensors: TensorFile, row: int) -> Choice:
+    position = int(tensors.read("positions", row, row + 1)[0])
+    if "top_ids" in tensors.tensors:
+        ids = tensors.read("top_ids", row, row + 1)[0]
+        logits = to_float32(tensors.read("top_logits", row, row + 1))[0].astype(np.float64)
+        log_total = float(tensors.read("logsumexp", row, row + 1)[0])
+    else:
+        logits = to_float32(tensors.read("rows", row, row + 1))[0].astype(np.float64)
+        ids = np.arange(len(logits))
+        log_total = float(logits.max() + np.log(np.exp(logits - logits.max()).sum()))
+    best = ids[logits == logits.max()]
+    return Choice(
+        position=position,
+        top1=int(best.min()),
+        best_ids=frozenset(best.tolist()),
+        p_top1=float(np.exp(logits.max() - log_total)),
+    )
 
 
 def _say(layout: tuple[str, tuple[int, ...]] | None) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from suite.capture.index import Count, Sha256
-from suite.capture.store import Capture, ProbeTable
+from suite.capture.store import Capture, Choice, ProbeTable
 from suite.errors import InvalidInput
 from suite.score.classes import FlipClass, flip_class
 from suite.score.comparable import require_comparable
@@ -104,7 +104,7 @@ class RepeatFloor(_Strict):
 def repeat_floor(starts: Sequence[Capture]) -> Repeats:
     """Compare each start of one lock with the first.
 
-    Rows are compared by hash; where hashes differ, the best ids that the stack itself stored decide, so no row is read.
+    Rows are compared by hash; only where hashes differ is a probe looked at further.
 
     Args:
         starts: Captures of one lock in order of their start number; one alone gives a floor that says "of 1 start".
@@ -127,7 +127,7 @@ def repeat_floor(starts: Sequence[Capture]) -> Repeats:
         table = base if capture is first else capture.probes()
         if not np.array_equal(table.positions, base.positions):
             raise InvalidInput("the starts differ in positions", where=str(capture.folder))
-        rows.append(_start(capture, base, table))
+        rows.append(_start(first, capture, base, table))
     return Repeats(capture_digest=first.index.capture_digest, starts=tuple(rows))
 
 
@@ -141,30 +141,25 @@ def floor_of(repeats: Repeats) -> RepeatFloor:
     )
 
 
-def _start(capture: Capture, base: ProbeTable, table: ProbeTable) -> RepeatStart:
+def _start(first: Capture, capture: Capture, base: ProbeTable, table: ProbeTable) -> RepeatStart:
     identical = (table.row_sha256 == base.row_sha256).all(axis=1)
-    flipped = np.flatnonzero(~identical & (table.top_ids[:, 0] != base.top_ids[:, 0]))
+    pairs = zip(first.choices(~identical), capture.choices(~identical), strict=True) if not identical.all() else ()
     return RepeatStart(
         start=capture.index.start,
         n=len(base.positions),
         identical_rows=int(identical.sum()),
-        flips=tuple(_flip(base, table, int(row)) for row in flipped),
+        flips=tuple(_flip(ours, theirs) for ours, theirs in pairs if ours.top1 != theirs.top1),
         rows_sha256=table.rows_sha256,
         index_sha256=capture.index_sha256,
         receipt_sha256=capture.index.receipt_sha256,
     )
 
 
-def _flip(base: ProbeTable, table: ProbeTable, row: int) -> RepeatFlip:
-    ours, theirs = int(base.top_ids[row, 0]), int(table.top_ids[row, 0])
-    tied = theirs in _best(base, row) or ours in _best(table, row)
-    probability = float(np.exp(np.float64(base.top_logits[row, 0]) - base.logsumexp[row]))
+def _flip(ours: Choice, theirs: Choice) -> RepeatFlip:
+    tied = theirs.top1 in ours.best_ids or ours.top1 in theirs.best_ids
     return RepeatFlip(
-        position=int(base.positions[row]), first_top1=ours, top1=theirs, flip_class=flip_class(tied, probability)
+        position=ours.position,
+        first_top1=ours.top1,
+        top1=theirs.top1,
+        flip_class=flip_class(tied, ours.p_top1),
     )
-
-
-def _best(table: ProbeTable, row: int) -> set[int]:
-    """Ids whose stored logits equal the best one exactly."""
-    logits = table.top_logits[row]
-    return set(table.top_ids[row][logits == logits[0]].tolist())

@@ -186,7 +186,8 @@ def _distribution(values: NDArray[Any]) -> Distribution:
 
 def _off_policy(ledger: Ledger) -> NDArray[np.bool_]:
     columns = ledger.columns
-    differs: NDArray[np.bool_] = columns["finite_ref"] & (columns["ref_top1"] != columns["target_id"])
+    known = columns["ref_top1"] >= 0
+    differs: NDArray[np.bool_] = known & (columns["ref_top1"] != columns["target_id"])
     return differs
 
 

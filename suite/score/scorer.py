@@ -1,0 +1,113 @@
+"""Two captures in, one ledger out, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from suite.capture.rows import RowBlock, RowSource, aligned
+from suite.errors import InvalidInput
+from suite.observer import Observer, SilentObserver
+from suite.score.classes import flip_classes
+from suite.score.comparable import require_comparable
+from suite.score.interface import Columns, Kernel
+from suite.score.labels import Labels
+from suite.score.ledger import LedgerFacts, write_ledger
+from suite.score.numpy_kernel import NumpyKernel
+
+
+def write_scores(
+    path: Path,
+    reference: RowSource,
+    candidate: RowSource,
+    *,
+    labels: Labels,
+    kernel: Kernel | None = None,
+    observer: Observer | None = None,
+) -> int:
+    """Score every probe of two captures and write the ledger; returns the number of probes.
+
+    Rows that are not finite stand in the ledger, marked: `summarise` then gives counts and no mean, and
+    `require_valid` fails the run.
+
+    Args:
+        path: The ledger to write, atomically.
+        reference: Rows of the reference.
+        candidate: Rows of the candidate.
+        labels: Of the workload that both captured.
+        kernel: `NumpyKernel` by default.
+        observer: Told of progress, in probes.
+
+    Raises:
+        InvalidInput: the captures are not comparable, or are not of this workload.
+        MissingPrerequisite: the disk is full.
+    """
+    facts = ledger_facts(reference, candidate)
+    observer = observer or SilentObserver()
+    observer.phase("score", total=reference.index.num_rows, unit="probes")
+    return write_ledger(path, _told(score_blocks(reference, candidate, labels=labels, kernel=kernel), observer), facts)
+
+
+def ledger_facts(reference: RowSource, candidate: RowSource) -> LedgerFacts:
+    """What holds for all rows of the ledger of two captures.
+
+    Raises:
+        InvalidInput: they are not comparable.
+    """
+    ours, theirs = reference.index, candidate.index
+    require_comparable(ours, theirs)
+    return LedgerFacts(
+        tokens_sha256=ours.tokens_sha256,
+        num_tokens=ours.num_tokens,
+        vocab_size=ours.vocab_size,
+        path=ours.path,
+        ref_dtype=ours.dtype,
+        cand_dtype=theirs.dtype,
+    )
+
+
+def score_blocks(
+    reference: RowSource, candidate: RowSource, *, labels: Labels, kernel: Kernel | None = None
+) -> Iterator[Columns]:
+    """Ledger columns of consecutive probes, block by block; memory is that of two blocks of rows.
+
+    Raises:
+        InvalidInput: positions or recorded tokens differ between the captures or from the workload.
+    """
+    facts = ledger_facts(reference, candidate)
+    if facts.num_tokens != len(labels.token_ids):
+        raise InvalidInput(f"the captures are of {facts.num_tokens} tokens, the workload has {len(labels.token_ids)}")
+    kernel = kernel or NumpyKernel()
+    for ours, theirs in aligned(reference, candidate):
+        columns = labels.columns(ours.positions, ours.target_ids) | _score(ours, theirs, kernel)
+        columns["path"] = np.full(len(ours.positions), facts.path)
+        columns["flip_class"] = flip_classes(columns["flip"], columns["tied"], columns["ref_p_ref_top1"])
+        columns["ref_row_sha256"] = ours.row_sha256
+        columns["cand_row_sha256"] = theirs.row_sha256
+        yield columns
+
+
+def _score(ours: RowBlock, theirs: RowBlock, kernel: Kernel) -> Columns:
+    """Rows with equal hashes in equal dtypes are the same row, and are scored as such."""
+    same = (ours.row_sha256 == theirs.row_sha256).all(axis=1)
+    if ours.rows.dtype != theirs.rows.dtype:
+        same[:] = False
+    if not same.any():
+        return kernel.score_block(ours.rows, theirs.rows, ours.target_ids)
+    equal = kernel.score_block(ours.rows[same], None, ours.target_ids[same])
+    if same.all():
+        return equal
+    other = kernel.score_block(ours.rows[~same], theirs.rows[~same], ours.target_ids[~same])
+    merged = {}
+    for name, values in equal.items():
+        merged[name] = np.empty(len(same), dtype=values.dtype)
+        merged[name][same], merged[name][~same] = values, other[name]
+    return merged
+
+
+def _told(blocks: Iterator[Columns], observer: Observer) -> Iterator[Columns]:
+    for block in blocks:
+        yield block
+        observer.advance(len(block["position"]))
