@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from suite.errors import InvalidInput
 from suite.files import canonical_json, pretty_json, sha256_bytes
@@ -44,6 +44,7 @@ def render_cyclonedx(inventory: Inventory, *, timestamp: datetime | None = None)
     from cyclonedx.output.json import JsonV1Dot6
 
     components = components_of(inventory)
+    names = references(components)
     facts = [Property(name=f"{PROPERTY_PREFIX}schema_version", value="1")]
     for kind, count in count_by_kind(components).items():
         facts.append(Property(name=f"{PROPERTY_PREFIX}count:{kind}", value=str(count)))
@@ -53,15 +54,27 @@ def render_cyclonedx(inventory: Inventory, *, timestamp: datetime | None = None)
     bom = Bom(
         serial_number=content_uuid(components),
         metadata=BomMetaData(properties=facts, timestamp=timestamp or datetime.fromtimestamp(0, tz=UTC)),
-        components=[_component(item, ref) for item, ref in zip(components, references(components), strict=True)],
+        components=[_component(item, ref) for item, ref in zip(components, names, strict=True)],
     )
     document = json.loads(JsonV1Dot6(bom).output_as_string())
+    # The library writes an empty entry for every component, which would claim that none depends on another.
+    document.pop("dependencies", None)
+    _put_in_order(document, names)
     if timestamp is None:
         # The library insists on a time; the format does not.
         del document["metadata"]["timestamp"]
     data = pretty_json(document)
     check_cyclonedx(data, where="the CycloneDX file made from this inventory")
     return data
+
+
+def _put_in_order(document: dict[str, Any], names: list[str]) -> None:
+    """Order what the library keeps in sets whose order changes from one process to the next."""
+    rank = {name: number for number, name in enumerate(names)}
+    document.get("components", []).sort(key=lambda item: rank[item["bom-ref"]])
+    for item in (document["metadata"], *document.get("components", [])):
+        item.get("properties", []).sort(key=lambda fact: (fact["name"], fact["value"]))
+        item.get("evidence", {}).get("occurrences", []).sort(key=lambda found: found["location"])
 
 
 def check_cyclonedx(data: bytes, *, where: str) -> None:

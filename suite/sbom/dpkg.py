@@ -25,8 +25,8 @@ def operating_system(inventory: Inventory) -> Iterator[Component]:
 def debian_packages(inventory: Inventory) -> Iterator[Component]:
     """One component per package and architecture.
 
-    A distribution whose metadata a package owns (Debian's `python3-yaml` holds PyYAML) is the same software found twice:
-    it becomes a place and a property of the package, not a component of its own.
+    A distribution whose metadata a package owns (Debian's `python3-yaml` holds PyYAML) is the same software found
+    twice: it becomes a place and a property of the package, not a component of its own.
     """
     brought: dict[str, list[Distribution]] = defaultdict(list)
     for distribution in inventory.python:

@@ -18,7 +18,7 @@ MOUNTED_FILE = "mounted_file"
 OTHER = "other"
 
 KINDS = (OPERATING_SYSTEM, DPKG, PYTHON, CUDA_LIBRARY, SHARED_OBJECT, EXECUTABLE, MOUNTED_FILE, OTHER)
-"""In the order of every listing. `mounted_file` is the host's, lent to a container; `other` comes from foreign files."""
+"""In the order of every listing. `mounted_file` is the host's, lent to a container; `other` is from foreign files."""
 
 PACKAGE_KINDS = frozenset({DPKG, PYTHON})
 FILE_KINDS = frozenset({CUDA_LIBRARY, SHARED_OBJECT, EXECUTABLE, MOUNTED_FILE})

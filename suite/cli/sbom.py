@@ -1,0 +1,121 @@
+"""`suite sbom`: list what a stack is made of, and compare two lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from suite.errors import VerificationFailed
+
+if TYPE_CHECKING:
+    from suite.sbom.diff import SbomDiff
+    from suite.sbom.interface import Component
+
+_FORMATS = click.Choice(["cyclonedx", "spdx", "json"])
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group()
+def sbom() -> None:
+    """List what a stack is made of: Debian packages, Python distributions, and files that neither owns."""
+
+
+@sbom.command()
+@click.option("--root", type=_FOLDER, default=Path("/"), show_default=True, help="Folder to read as a machine's root.")
+@click.option(
+    "--site-packages",
+    type=_FOLDER,
+    multiple=True,
+    help="Read only this Python environment (repeatable). Default: all in the usual places under the root.",
+)
+@click.option("--inventory", type=_FILE, help="Convert this inventory.json instead of reading a root.")
+@click.option("--unowned/--no-unowned", default=True, show_default=True, help="Hash ELF files that no package owns.")
+@click.option("--format", "style", type=_FORMATS, default="cyclonedx", show_default=True, help="What to write.")
+@click.option("--out", type=_FILE, help="File to write. Default: standard output.")
+def collect(
+    root: Path, site_packages: tuple[Path, ...], inventory: Path | None, unowned: bool, style: str, out: Path | None
+) -> None:
+    """Collect an SBOM. The same root gives the same bytes; counts and findings go to standard error."""
+    from suite.agent.inventory import collect_inventory, inventory_bytes
+    from suite.files import write_atomic
+    from suite.sbom.components import components_of, count_by_kind
+    from suite.sbom.cyclonedx import render_cyclonedx
+    from suite.sbom.read import read_bounded
+    from suite.sbom.schema import load_inventory
+    from suite.sbom.spdx import render_spdx
+
+    if inventory is not None:
+        raw = read_bounded(inventory)
+    else:
+        raw = inventory_bytes(collect_inventory(root, list(site_packages) or None, unowned))
+    parsed = load_inventory(raw, where=str(inventory or root))
+    data = raw if style == "json" else render_spdx(parsed) if style == "spdx" else render_cyclonedx(parsed)
+    if out is None:
+        click.echo(data, nl=False)
+    else:
+        write_atomic(out, data)
+    counts = count_by_kind(components_of(parsed))
+    click.echo(", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing found", err=True)
+    for finding in parsed.findings[:20]:
+        click.echo(f"finding: {finding.code}: {finding.path}: {finding.detail}", err=True)
+    if len(parsed.findings) > 20:
+        click.echo(f"and {len(parsed.findings) - 20} more findings, all in the file", err=True)
+
+
+@sbom.command()
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Write the differences as JSON.")
+@click.option("--require-equal", is_flag=True, help="Exit with code 5 if anything differs.")
+def diff(before: Path, after: Path, as_json: bool, require_equal: bool) -> None:
+    """Compare two bundles, CycloneDX, SPDX or inventory files: added, removed, changed.
+
+    Exit code 0 whether or not something differs: a difference is an answer. See --require-equal.
+    """
+    from suite.files import pretty_json
+    from suite.sbom.diff import diff_components
+    from suite.sbom.read import read_components
+
+    result = diff_components(read_components(before), read_components(after))
+    if as_json:
+        click.echo(pretty_json(_as_data(result)), nl=False)
+    else:
+        for sign, components in (("+", result.added), ("-", result.removed)):
+            for item in components:
+                click.echo(f"{sign} {item.kind} {item.name} {item.version or ''}".rstrip())
+        for change in result.changed:
+            versions = f"{change.before.version or '?'} -> {change.after.version or '?'}"
+            detail = versions if change.what == "version" else f"{change.after.version or ''} (content)".strip()
+            click.echo(f"~ {change.after.kind} {change.after.name} {detail}")
+        click.echo(result.sentence())
+    if require_equal and not result.is_empty:
+        raise VerificationFailed(result.sentence(), where=f"{before}, {after}")
+
+
+def _as_data(result: SbomDiff) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "counts": {"added": len(result.added), "removed": len(result.removed), "changed": len(result.changed)},
+        "sentence": result.sentence(),
+        "added": [_brief(item) for item in result.added],
+        "removed": [_brief(item) for item in result.removed],
+        "changed": [
+            {"what": change.what, "before": _brief(change.before), "after": _brief(change.after)}
+            for change in result.changed
+        ],
+    }
+
+
+def _brief(component: Component) -> dict[str, Any]:
+    return {
+        "kind": component.kind,
+        "name": component.name,
+        "version": component.version,
+        "architecture": component.architecture,
+        "purl": component.purl,
+        "content_sha256": component.content_sha256,
+        "places": list(component.places),
+    }
