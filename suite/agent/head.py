@@ -18,7 +18,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from suite.agent.sink import TOP_COUNT, row_hashes
+from suite.agent.rows import row_facts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,35 +149,15 @@ def load_head(folder: Path, shards: list[str], device: str) -> Head:
 def fingerprint(
     chunk: dict[str, torch.Tensor], head: Head, device: str, rows_per_gemm: int
 ) -> tuple[dict[str, torch.Tensor], bool]:
-    """Add to a hidden chunk what a later replay elsewhere is checked against.
+    """Add to a hidden chunk the facts of its logits rows, against which a later replay elsewhere is checked.
 
     Returns:
-        The chunk's tensors with `row_sha256` (of the logits) replaced and `logsumexp` float64 `[n]`, `top_ids` int32
-        and `top_logits` `[n, 64]` added; and whether all logits are finite.
+        The chunk's tensors with those of `row_facts` added, and whether all logits are finite.
     """
-    hashes, sums, ids, values = [], [], [], []
+    blocks = []
     finite = True
     for start in range(0, len(chunk["rows"]), rows_per_gemm):
         logits = head.logits(chunk["rows"][start : start + rows_per_gemm].to(device), rows_per_gemm)
         finite = finite and bool(torch.isfinite(logits).all())
-        sums.append(torch.logsumexp(logits.double(), dim=1).cpu())
-        block_ids, block_values = top_logits(logits)
-        ids.append(block_ids.cpu())
-        values.append(block_values.cpu())
-        hashes.append(row_hashes(logits.cpu()))
-    added = {
-        "row_sha256": torch.cat(hashes),
-        "logsumexp": torch.cat(sums),
-        "top_ids": torch.cat(ids),
-        "top_logits": torch.cat(values),
-    }
-    return chunk | added, finite
-
-
-def top_logits(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The best `TOP_COUNT` ids (int32) and logits of each row, best first, the lowest id first among equals."""
-    values, ids = torch.topk(logits, min(TOP_COUNT, logits.shape[1]), dim=1)
-    by_id = torch.argsort(ids, dim=1)
-    values, ids = values.gather(1, by_id), ids.gather(1, by_id)
-    best_first = torch.argsort(values, dim=1, descending=True, stable=True)
-    return ids.gather(1, best_first).to(torch.int32), values.gather(1, best_first)
+        blocks.append(row_facts(logits))
+    return chunk | {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]}, finite

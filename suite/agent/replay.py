@@ -17,7 +17,8 @@ from safetensors import safe_open
 
 from suite.agent.events import Events, write_json
 from suite.agent.head import load_head
-from suite.agent.sink import is_disk_full, row_bytes, row_hashes
+from suite.agent.rows import row_bytes, row_hashes
+from suite.agent.sink import is_disk_full
 
 _POLL_SECONDS = 0.002
 
@@ -48,7 +49,7 @@ def run(request: dict[str, Any], events: Events) -> None:
             while len(list(spool.glob("block-*.bin"))) >= window:
                 time.sleep(_POLL_SECONDS)
             temporary = spool / f".block-{number}.tmp"
-            temporary.write_bytes(memoryview(row_bytes(logits)).cast("B"))
+            temporary.write_bytes(row_bytes(logits).tobytes())
             temporary.replace(spool / f"block-{number:06d}.bin")
             number += 1
             events.emit("advance", count=len(logits))

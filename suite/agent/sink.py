@@ -18,7 +18,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-TOP_COUNT = 64
+from suite.agent.rows import row_bytes, row_facts
+
 _BUFFERS = 8
 
 
@@ -32,19 +33,6 @@ class ChunkFile:
     num_rows: int
     first_position: int
     last_position: int
-
-
-def row_bytes(rows: torch.Tensor) -> np.ndarray[Any, Any]:
-    """`[n, width]` contiguous rows as `[n, width * itemsize]` bytes, without a copy."""
-    data: np.ndarray[Any, Any] = rows.contiguous().view(torch.uint8).numpy()
-    return data
-
-
-def row_hashes(rows: torch.Tensor) -> torch.Tensor:
-    """SHA-256 of each row's little-endian bytes, as uint8 `[n, 32]`."""
-    data = row_bytes(rows)
-    digests = b"".join(hashlib.sha256(memoryview(row)).digest() for row in data)
-    return torch.frombuffer(bytearray(digests), dtype=torch.uint8).view(len(data), 32)
 
 
 def save_chunk(path: Path, tensors: dict[str, torch.Tensor]) -> tuple[str, int]:
@@ -85,8 +73,9 @@ class RowSink:
         chunk_rows: int,
         kept: Sequence[ChunkFile] = (),
         compare: bool = False,
+        facts: bool = True,
     ) -> None:
-        """`kept` chunks stay as an interrupted start left them; with `compare` the next one must come out the same."""
+        """With `facts`, rows are logits and their facts are stored; hidden states get them afterwards. `kept` chunks stay as an interrupted start left them; with `compare` the next one must come out the same."""
         self.folder = folder
         self.chunks: list[ChunkFile] = list(kept)
         self.non_finite_rows = 0
@@ -95,6 +84,7 @@ class RowSink:
         self._tokens = tokens
         self._chunk_rows = chunk_rows
         self._compare = compare
+        self._facts = facts
         self._error: BaseException | None = None
         self._queue: queue.Queue[tuple[torch.Tensor, Any, np.ndarray[Any, Any]] | None] = queue.Queue(_BUFFERS)
         self._rows: torch.Tensor | None = None
@@ -180,8 +170,9 @@ class RowSink:
             "rows": rows,
             "positions": torch.from_numpy(positions),
             "target_ids": torch.from_numpy(self._tokens[positions + 1].astype(np.int64)),
-            "row_sha256": row_hashes(rows),
         }
+        if self._facts:
+            tensors |= row_facts(rows)
         path = self.folder / name
         if self._compare:
             _check_same(path, tensors)

@@ -53,6 +53,7 @@ class _Capture:
                 chunk_rows=spec["chunk_rows"],
                 kept=[ChunkFile(**chunk) for chunk in spec["kept"]],
                 compare=spec["compare"],
+                facts=self.codec == "logits",
             )
         self.nll_sum = 0.0
         self.nll_count = 0
@@ -216,7 +217,7 @@ class CaptureWorker:
     def suite_fingerprint(
         self, folder: str, chunk: dict[str, Any], heads: str, shards: list[str], rows_per_gemm: int
     ) -> dict[str, Any]:
-        """Rank 0: rewrite a hidden chunk with its rows' logits hashes, top logits and logsumexp; returns its new facts."""
+        """Rank 0: rewrite a hidden chunk with the facts of its rows' logits added; returns the file's new hash and size."""
         if self.rank != 0:  # type: ignore[attr-defined]
             return {}
         device = str(self.device)  # type: ignore[attr-defined]

@@ -1,0 +1,50 @@
+"""Facts about logits rows that are kept beside them: hash, best logits, logsumexp."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import torch
+
+TOP_COUNT = 64
+_BLOCK_ROWS = 64
+
+
+def row_bytes(rows: torch.Tensor) -> np.ndarray[Any, Any]:
+    """`[n, width]` rows on the CPU as `[n, width * itemsize]` bytes; no copy if they are contiguous."""
+    data: np.ndarray[Any, Any] = rows.contiguous().view(torch.uint8).numpy()
+    return data
+
+
+def row_hashes(rows: torch.Tensor) -> torch.Tensor:
+    """SHA-256 of each row's little-endian bytes, as uint8 `[n, 32]`."""
+    data = row_bytes(rows)
+    digests = b"".join(hashlib.sha256(memoryview(row)).digest() for row in data)
+    return torch.frombuffer(bytearray(digests), dtype=torch.uint8).view(len(data), 32)
+
+
+def row_facts(logits: torch.Tensor) -> dict[str, torch.Tensor]:
+    """`row_sha256` uint8 `[n, 32]`, `logsumexp` float64 `[n]`, `top_ids` int32 and `top_logits` `[n, 64]`, on the CPU."""
+    parts: dict[str, list[torch.Tensor]] = {"row_sha256": [], "logsumexp": [], "top_ids": [], "top_logits": []}
+    for start in range(0, len(logits), _BLOCK_ROWS):
+        block = logits[start : start + _BLOCK_ROWS]
+        ids, values = top_logits(block)
+        parts["row_sha256"].append(row_hashes(block.cpu()))
+        parts["logsumexp"].append(torch.logsumexp(block.double(), dim=1).cpu())
+        parts["top_ids"].append(ids.cpu())
+        parts["top_logits"].append(values.cpu())
+    return {name: torch.cat(blocks) for name, blocks in parts.items()}
+
+
+def top_logits(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The best `TOP_COUNT` ids (int32) and logits of each row, best first, the lowest id first among equals.
+
+    Among logits equal to the last one kept, which ids are kept is not defined.
+    """
+    values, ids = torch.topk(logits, min(TOP_COUNT, logits.shape[1]), dim=1)
+    by_id = torch.argsort(ids, dim=1)
+    values, ids = values.gather(1, by_id), ids.gather(1, by_id)
+    best_first = torch.argsort(values, dim=1, descending=True, stable=True)
+    return ids.gather(1, best_first).to(torch.int32), values.gather(1, best_first)
