@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from suite.errors import InvalidInput
 from suite.files import strict_json
 from suite.workload.literals import occurrences
-from suite.workload.session import AssistantMessage, Message, Session, SystemMessage, ToolMessage
+from suite.workload.session import AssistantMessage, Message, Session, SystemMessage, ToolMessage, UserMessage
 
 _RESERVED_TEMPLATE_KWARGS = frozenset(
     {"messages", "conversation", "tools", "documents", "chat_template", "tokenize", "add_generation_prompt",
@@ -54,6 +54,8 @@ def check_session(session: Session, *, where: str) -> None:
         if isinstance(message, SystemMessage) and index:
             raise bad(place, "a system message stands only first")
         if isinstance(message, AssistantMessage):
+            if not any(isinstance(earlier, UserMessage) for earlier in session.messages[:index]):
+                raise bad(place, "the assistant speaks before any user message")
             open_calls = _check_assistant(message, place, set(names), used, bad)
     if open_calls:
         raise bad("messages", f"the call {next(iter(open_calls))!r} has no answer", "end after its tool message")
