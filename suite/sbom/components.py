@@ -60,12 +60,16 @@ def count_by_kind(components: Iterable[Component]) -> dict[str, int]:
 
 def references(components: Iterable[Component]) -> list[str]:
     """One unique, stable reference per component, in their order: its package URL, or kind, name and version."""
-    used: dict[str, int] = {}
+    used: set[str] = set()
     result: list[str] = []
     for component in components:
         base = component.purl or f"{component.kind}:{component.name}@{component.version or ''}"
         if base in used and component.content_sha256:
             base = f"{base}#{component.content_sha256[:12]}"
-        count = used[base] = used.get(base, 0) + 1
-        result.append(base if count == 1 else f"{base}#{count}")
+        reference, number = base, 1
+        while reference in used:
+            number += 1
+            reference = f"{base}#{number}"
+        used.add(reference)
+        result.append(reference)
     return result

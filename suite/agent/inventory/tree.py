@@ -21,7 +21,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 
 def clean(text: str) -> str:
     """`text` without control characters and lone surrogates (written as escapes), cut at 512 characters."""
-    text = _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text.strip())
+    text = _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text.strip(" \t\r\n"))
     return text if len(text) <= MAX_TEXT_CHARACTERS else text[: MAX_TEXT_CHARACTERS - 1] + "…"
 
 
