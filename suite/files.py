@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -84,11 +85,15 @@ def strict_json(data: bytes, *, where: str) -> Any:
     def constant(name: str) -> Any:
         raise InvalidInput(f"{name} is not a number that JSON allows", where=where)
 
+    def finite(digits: str) -> float:
+        number = float(digits)
+        return number if math.isfinite(number) else constant(digits)
+
     try:
-        return json.loads(data.decode(), object_pairs_hook=pairs, parse_constant=constant)
+        return json.loads(data.decode(), object_pairs_hook=pairs, parse_constant=constant, parse_float=finite)
     except UnicodeDecodeError as error:
         raise InvalidInput("not UTF-8 text", where=where) from error
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also an integer of thousands of digits
         raise InvalidInput(f"not JSON: {error}", where=where) from error
 
 

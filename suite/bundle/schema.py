@@ -60,11 +60,13 @@ class BandMember(_Strict):
 
 
 class Factor(_Strict):
-    """One key in which the two locks differ."""
+    """One thing in which the two stacks differ."""
 
     key: Annotated[str, Field(max_length=200)]
     reference: JsonValue
     candidate: JsonValue
+    reason: Annotated[str, Field(max_length=500)] = ""
+    """Why it is consequent; empty for a factor."""
 
 
 class Evidence(_Strict):
@@ -104,7 +106,7 @@ class BundleRecord(_Strict):
     factors: tuple[Factor, ...]
     consequent: tuple[Factor, ...]
     causal_claim: bool
-    """True only when exactly one factor varies."""
+    """True only when exactly one factor varies, at the same probes."""
     off_policy: OffPolicy
     evidence: EvidencePair
     files: dict[str, Sha256]
@@ -114,8 +116,8 @@ class BundleRecord(_Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.causal_claim != (len(self.factors) == 1):
-            raise ValueError(f"causal_claim is {self.causal_claim} with {len(self.factors)} factors")
+        if self.causal_claim and len(self.factors) != 1:
+            raise ValueError(f"a causal claim with {len(self.factors)} factors")
         missing = REQUIRED_FILES.keys() - self.files.keys()
         if missing:
             raise ValueError(f"files does not name {min(missing)}")

@@ -83,7 +83,7 @@ class CaptureIndex(_Strict):
     codec: Literal["logits", "hidden"]
     dtype: RowDtype
     """Dtype of the logits rows (and of the hidden states, for that codec)."""
-    num_rows: Annotated[int, Field(gt=0, le=1 << 32)]
+    num_rows: Annotated[int, Field(gt=0, le=1 << 24)]
     row_width: Annotated[int, Field(gt=0, le=1 << 24)]
     """Columns stored per row: the vocabulary for `logits`, the hidden size for `hidden`."""
     vocab_size: Annotated[int, Field(gt=0, le=1 << 24)]
@@ -93,7 +93,7 @@ class CaptureIndex(_Strict):
     rows_per_gemm: Annotated[int, Field(ge=0, le=1 << 20)]
     """Constant row count at which the head was applied; 0 means the engine's own."""
     tokens_sha256: Sha256
-    num_tokens: Annotated[int, Field(gt=1, le=1 << 32)]
+    num_tokens: Annotated[int, Field(gt=1, le=1 << 24)]
     steps: tuple[tuple[Count, Count], ...]
     """Scheduler steps as (first position, count): chunk boundaries change bits."""
     chunks: Annotated[tuple[ChunkEntry, ...], Field(min_length=1)]

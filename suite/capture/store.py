@@ -262,7 +262,7 @@ def _check_rows(tensors: TensorFile, entry: ChunkEntry) -> int:
         stop = min(start + BLOCK_ROWS, entry.num_rows)
         rows = tensors.read("rows", start, stop)
         values = to_float32(rows)
-        finite: NDArray[np.bool_] = np.isfinite(values).all(axis=1)
+        finite = np.atleast_1d(np.isfinite(values).all(axis=1))
         non_finite += int((~finite).sum())
         hashes = tensors.read("row_sha256", start, stop)
         top_ids = tensors.read("top_ids", start, stop) if "top_ids" in tensors.tensors else None

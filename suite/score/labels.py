@@ -16,7 +16,7 @@ from suite.workload.rendered import Rendered
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Labels:
-    """Labels of every token of a workload; a probe takes turn and kind from the token that it predicts."""
+    """Labels of every token of a workload; a probe takes turn, kind and range from the token that it predicts."""
 
     token_ids: NDArray[np.int64]
     """[num_tokens]"""
@@ -66,20 +66,20 @@ class Labels:
             "target_id": targets.astype(np.int32),
             "turn": self.turns[positions + 1],
             "window": (positions // WINDOW_TOKENS).astype(np.int32),
-            "range_index": range_indices(positions, self.ranges),
+            "range_index": range_indices(positions + 1, self.ranges),
             "span_kind": self.kinds[positions + 1],
         }
 
 
-def range_indices(positions: NDArray[np.int64], ranges: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Index of the half-open range that holds each position, -1 for none.
+def range_indices(tokens: NDArray[np.int64], ranges: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Index of the half-open range that holds each token, -1 for none.
 
     Args:
-        positions: [n].
+        tokens: [n], places of tokens in the workload.
         ranges: [k, 2], sorted and disjoint.
     """
     if not len(ranges):
-        return np.full(len(positions), -1, dtype=np.int32)
-    index = np.searchsorted(ranges[:, 0], positions, side="right") - 1
-    inside = (index >= 0) & (positions < ranges[np.maximum(index, 0), 1])
+        return np.full(len(tokens), -1, dtype=np.int32)
+    index = np.searchsorted(ranges[:, 0], tokens, side="right") - 1
+    inside = (index >= 0) & (tokens < ranges[np.maximum(index, 0), 1])
     return np.where(inside, index, -1).astype(np.int32)

@@ -83,7 +83,7 @@ class _Facts(BaseModel):
     tie_rule: Literal["lowest_id"]
     window_tokens: Literal[8000]
     tokens_sha256: Sha256
-    num_tokens: Annotated[int, Field(gt=1, le=1 << 32)]
+    num_tokens: Annotated[int, Field(gt=1, le=1 << 24)]
     vocab_size: Annotated[int, Field(gt=0, le=1 << 24)]
     path: CapturePath
     ref_dtype: RowDtype

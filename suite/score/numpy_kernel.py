@@ -1,7 +1,7 @@
 """The reference implementation of the metrics: NumPy, one thread, FP64, one row pair at a time.
 
 Notation: z the logits of a row as stored, p = softmax(z) of the reference, q = softmax(z) of the candidate, ln natural,
-all sums over the whole vocabulary. A row pair at a time keeps the working set in the processor's cache and memory constant.
+all sums over the whole vocabulary. A row pair at a time keeps the working set in cache and memory constant.
 
 - KL(p‖q) = Σ (q - p + p ln(p/q)): Kullback and Leibler (1951), in the generalised form whose every term is >= 0 (it
   equals Σ p ln(p/q) because p and q both sum to 1), so that rounding cannot make it negative.

@@ -1,0 +1,91 @@
+"""What a bundle claims of its two stacks, computed from locks, receipts and captures, to write it and to verify it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from suite.bundle.schema import Evidence, Factor
+from suite.capture.store import Capture
+from suite.manifest.diff import Difference, factors
+from suite.manifest.lock import Lock
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contrast:
+    """In what candidate and reference differ."""
+
+    factors: tuple[Factor, ...]
+    consequent: tuple[Factor, ...]
+    causal_claim: bool
+
+
+def contrast(
+    reference: Lock, candidate: Lock, *, reference_receipt: dict[str, Any], candidate_receipt: dict[str, Any]
+) -> Contrast:
+    """Factors of the locks, and everything that followed from them in what the engines really used.
+
+    Args:
+        reference: Lock of the reference.
+        candidate: Lock of the candidate.
+        reference_receipt: Parsed `receipt.json` of the reference; a hostile one adds nothing, and harms nothing.
+        candidate_receipt: Parsed `receipt.json` of the candidate.
+    """
+    comparison = factors(reference, candidate)
+    named = [_factor(difference) for difference in comparison.factors]
+    followed = [_factor(difference) for difference in comparison.consequent]
+    known = {item.key for item in (*named, *followed)}
+    ours, theirs = effective(reference_receipt), effective(candidate_receipt)
+    for key in sorted(ours.keys() | theirs.keys()):
+        if key not in known and _FIELD_NAMES.get(key, key) not in known and ours.get(key) != theirs.get(key):
+            followed.append(
+                Factor(
+                    key=f"effective {key}"[:200],
+                    reference=ours.get(key),
+                    candidate=theirs.get(key),
+                    reason="read back from the engines",
+                )
+            )
+    return Contrast(factors=tuple(named), consequent=tuple(followed), causal_claim=comparison.causal_claim)
+
+
+# Effective settings whose factor goes by another name (see `suite.manifest.diff`).
+_FIELD_NAMES = {"max_num_batched_tokens": "chunk_size", "enable_prefix_caching": "prefix_caching"}
+
+
+def effective(receipt: dict[str, Any]) -> dict[str, Any]:
+    """Effective settings of a receipt, and the kernels of its linear layers; empty where it holds none."""
+    settings = receipt.get("effective")
+    found = dict(settings) if isinstance(settings, dict) else {}
+    ranks = receipt.get("ranks")
+    rank = ranks[0] if isinstance(ranks, list) and ranks else {}
+    layers = rank.get("linear") if isinstance(rank, dict) else None
+    if isinstance(layers, list):
+        names = {
+            str(kernel)
+            for layer in layers
+            if isinstance(layer, dict)
+            for kernel in (layer.get("kernels") or [layer.get("quant_method")])
+        }
+        found["linear kernels"] = sorted(names)
+    return found
+
+
+def evidence_of(capture: Capture) -> Evidence:
+    """The record by which a bundle names the capture that one side of its ledger was computed from."""
+    index = capture.index
+    return Evidence(
+        capture_digest=index.capture_digest,
+        start=index.start,
+        index_sha256=capture.index_sha256,
+        rows_sha256=capture.probes().rows_sha256,
+        receipt_sha256=index.receipt_sha256,
+        path=index.path,
+        codec=index.codec,
+        dtype=index.dtype,
+        num_rows=index.num_rows,
+    )
+
+
+def _factor(difference: Difference) -> Factor:
+    return Factor(**difference.to_json(), reason=difference.reason)

@@ -1,0 +1,97 @@
+"""Reading a bundle as hostile input: regular files at known names, bounded sizes, strict JSON."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suite.bundle.schema import RECORD_LIMIT_BYTES, RECORD_NAME, BundleRecord, parse_record, size_limit
+from suite.errors import InvalidInput, VerificationFailed
+from suite.files import strict_json
+from suite.manifest.lock import Lock, parse_lock
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bundle:
+    """A bundle whose record has been read; nothing else of it is trusted yet."""
+
+    folder: Path
+    record: BundleRecord
+
+    @property
+    def bundle_id(self) -> str:
+        """`<name>/<folder>`, as other bundles name it."""
+        return f"{self.record.name}/{self.folder.name}"
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one file.
+
+        Raises:
+            VerificationFailed: absent, not a regular file, or larger than a bundle may hold of it.
+        """
+        return read_file(self.folder, name)
+
+    def json_object(self, name: str) -> dict[str, Any]:
+        """One file as a strict JSON object.
+
+        Raises:
+            VerificationFailed: as `read`.
+            InvalidInput: not strict JSON, or not an object.
+        """
+        value = strict_json(self.read(name), where=name)
+        if not isinstance(value, dict):
+            raise InvalidInput("not a JSON object", where=name)
+        return value
+
+    def lock(self, name: str = "lock.json") -> Lock:
+        """One of the two locks.
+
+        Raises:
+            VerificationFailed: as `read`.
+            InvalidInput: not a lock.
+        """
+        return parse_lock(self.read(name), where=name)
+
+
+def open_bundle(folder: Path) -> Bundle:
+    """Read the record of a bundle.
+
+    Raises:
+        InvalidInput: no bundle is there, or its record cannot be used.
+        VerificationFailed: the record is not a regular file, or too large.
+    """
+    if not (folder / RECORD_NAME).exists():
+        raise InvalidInput(
+            f"no bundle here ({RECORD_NAME} is absent)", where=str(folder), hint="name a bundle's folder"
+        )
+    folder = folder.resolve()
+    return Bundle(folder=folder, record=parse_record(read_file(folder, RECORD_NAME), where=RECORD_NAME))
+
+
+def read_file(folder: Path, name: str) -> bytes:
+    """One known file of a bundle's folder, opened without following links.
+
+    Raises:
+        VerificationFailed: absent, a link or another special file, or larger than a bundle may hold of it.
+    """
+    limit = RECORD_LIMIT_BYTES if name == RECORD_NAME else size_limit(name)
+    if limit is None:
+        raise VerificationFailed("no bundle holds such a file", where=name)
+    try:
+        # O_NONBLOCK: a named pipe must not make us wait.
+        descriptor = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise VerificationFailed(f"cannot be opened: {error.strerror}", where=name) from error
+    with os.fdopen(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise VerificationFailed("not a regular file", where=name)
+        if status.st_size > limit:
+            raise VerificationFailed(f"has {status.st_size:,} bytes; at most {limit:,} are read", where=name)
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise VerificationFailed(f"has more than {limit:,} bytes", where=name)
+    return data

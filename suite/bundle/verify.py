@@ -1,0 +1,331 @@
+"""Verifying a bundle: every claim in it is computed again from what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ValidationError
+
+from suite.bundle.band import member_of
+from suite.bundle.derive import contrast
+from suite.bundle.evidence import check_evidence
+from suite.bundle.read import Bundle, open_bundle, read_file
+from suite.bundle.report import Check, Report
+from suite.bundle.schema import RECORD_NAME, BandMember
+from suite.capture.rows import RowFactory
+from suite.errors import MissingPrerequisite, SuiteError, VerificationFailed
+from suite.files import sha256_bytes
+from suite.manifest.lock import Lock
+from suite.manifest.positions import probe_positions
+from suite.observer import Observer, SilentObserver
+from suite.score.check import check_ledger
+from suite.score.floor import Repeats, floor_of
+from suite.score.ledger import Ledger, read_ledger
+from suite.score.summary import summarise
+from suite.workload.rendered import tokens_sha256
+
+_MOST_FILES = 64
+_JSON_FILES = ("performance.json", "receipt.json", "reference-receipt.json", "sbom.cdx.json")
+
+
+class NotDone(Exception):
+    """A check that cannot be made with what is at hand; its text says what is missing."""
+
+
+def verify_bundle(
+    path: Path,
+    *,
+    captures: Path | None = None,
+    replay: RowFactory | None = None,
+    observer: Observer | None = None,
+) -> Report:
+    """Check everything in a bundle that can be checked with what is at hand.
+
+    Args:
+        path: The bundle's folder; treated as hostile.
+        captures: A capture store (`<capture digest>/start-<k>/`); the ledger is computed again where it holds both
+            sides' evidence. None for none.
+        replay: Gives the rows of `hidden` captures.
+        observer: Told of progress.
+
+    Returns:
+        A report; a failed check is not raised (see `Report.require_passed`), and those that rest on it are not made.
+    """
+    observer = observer or SilentObserver()
+    verification = _Verification(path=path, captures=captures, replay=replay, observer=observer)
+    checks: list[Check] = []
+    failed = ""
+    for name, check in verification.checks():
+        if failed:
+            checks.append(Check(name=name, outcome="not done", detail=f"rests on the failed check: {failed}"))
+            continue
+        observer.note(f"checking {name}")
+        try:
+            checks.append(Check(name=name, outcome="passed", detail=check()))
+        except NotDone as reason:
+            checks.append(Check(name=name, outcome="not done", detail=str(reason)))
+        except SuiteError as error:
+            where = f"{error.where}: " if error.where else ""
+            hint = f" ({error.hint})" if error.hint else ""
+            checks.append(Check(name=name, outcome="failed", detail=f"{where}{error.message}{hint}"))
+            failed = failed or name
+    return Report(folder=path, checks=tuple(checks))
+
+
+@dataclass(kw_only=True, slots=True)
+class _Verification:
+    """The checks of one bundle. Each returns one line on what holds, and keeps what later ones need."""
+
+    path: Path
+    captures: Path | None
+    replay: RowFactory | None
+    observer: Observer
+    bundle: Bundle = field(init=False)
+    lock: Lock = field(init=False)
+    reference_lock: Lock = field(init=False)
+    ledger: Ledger = field(init=False)
+
+    def checks(self) -> Iterator[tuple[str, Callable[[], str]]]:
+        """Name and check; each rests on those before it."""
+        yield "record", self.check_record
+        yield "files", self.check_files
+        yield "locks", self.check_locks
+        yield "receipts", self.check_receipts
+        yield "factors", self.check_factors
+        yield "ledger", self.check_ledger
+        yield "headlines", self.check_headlines
+        yield "tokens", self.check_tokens
+        yield "repeat floor", self.check_floor
+        yield "numerical band", self.check_band
+        yield "evidence", self.check_evidence
+
+    def check_record(self) -> str:
+        self.bundle = open_bundle(self.path)
+        if self.bundle.folder.name != self.bundle.record.folder_name:
+            raise VerificationFailed(f"the folder is not called {self.bundle.record.folder_name}", where=RECORD_NAME)
+        return "bundle.json is whole and well-formed"
+
+    def check_files(self) -> str:
+        files = self.bundle.record.files
+        found = {entry.name for entry in islice(self.bundle.folder.iterdir(), _MOST_FILES)}
+        for name in sorted(found - files.keys() - {RECORD_NAME}):
+            raise VerificationFailed("a file that the bundle does not name", where=ascii(name)[1:-1])
+        for name in sorted(files.keys() - found):
+            raise VerificationFailed("a file that the bundle names is missing", where=name)
+        for name in sorted(files):
+            if sha256_bytes(read_file(self.bundle.folder, name)) != files[name]:
+                raise VerificationFailed("its SHA-256 is not the one that the bundle names", where=name)
+        for name in _JSON_FILES:
+            if name in files:
+                self.bundle.json_object(name)
+        return f"{len(files)} files, each with the SHA-256 that bundle.json names"
+
+    def check_locks(self) -> str:
+        record = self.bundle.record
+        self.lock, self.reference_lock = self.bundle.lock(), self.bundle.lock("reference-lock.json")
+        evidence = record.evidence
+        _same("name", record.name, self.lock.name, where="lock.json")
+        _same("digest", record.lock_digest, self.lock.digest, where="lock.json")
+        _same("digest", record.reference_lock_digest, self.reference_lock.digest, where="reference-lock.json")
+        for name, lock, side in (
+            ("lock.json", self.lock, evidence.candidate),
+            ("reference-lock.json", self.reference_lock, evidence.reference),
+        ):
+            _same("capture digest", side.capture_digest, lock.capture_digest, where=name)
+            _same("capture path", side.path, lock.capture.path, where=name)
+            bounds = list(chain.from_iterable(lock.capture.ranges))
+            if any(a > b for a, b in pairwise([0, *bounds, lock.workload.num_tokens])):
+                raise VerificationFailed("its capture ranges are not sorted and disjoint", where=name)
+        _same(
+            "tokens_sha256",
+            self.lock.workload.tokens_sha256,
+            self.reference_lock.workload.tokens_sha256,
+            where="reference-lock.json",
+        )
+        return f"lock {record.lock_digest[:12]} against reference lock {record.reference_lock_digest[:12]}"
+
+    def check_receipts(self) -> str:
+        record = self.bundle.record
+        for name, side in (
+            ("receipt.json", record.evidence.candidate),
+            ("reference-receipt.json", record.evidence.reference),
+        ):
+            _same("SHA-256", side.receipt_sha256, record.files[name], where=name)
+            receipt = self.bundle.json_object(name)
+            requested, effective = receipt.get("requested"), receipt.get("effective")
+            if not isinstance(requested, dict) or not isinstance(effective, dict):
+                raise VerificationFailed("holds no requested and effective settings", where=name)
+            for key, wanted in sorted(requested.items()):
+                if wanted is not None and effective.get(key) != wanted:
+                    raise VerificationFailed(
+                        f"{key}: requested {wanted!r}, effective {effective.get(key)!r}", where=name
+                    )
+        return "both are the captures' own; every requested setting was effective"
+
+    def check_factors(self) -> str:
+        record = self.bundle.record
+        stacks = contrast(
+            self.reference_lock,
+            self.lock,
+            reference_receipt=self.bundle.json_object("reference-receipt.json"),
+            candidate_receipt=self.bundle.json_object("receipt.json"),
+        )
+        for name in ("factors", "consequent", "causal_claim"):
+            _same_value(name, getattr(record, name), getattr(stacks, name))
+        names = ", ".join(factor.key for factor in record.factors) or "none: the same stack again"
+        return f"factors: {names}"
+
+    def check_ledger(self) -> str:
+        self.ledger = read_ledger(self.bundle.folder / "ledger.parquet")
+        facts, lock, evidence = self.ledger.facts, self.lock, self.bundle.record.evidence
+        check_ledger(self.ledger)
+        where = "ledger.parquet"
+        _same("tokens_sha256", lock.workload.tokens_sha256, facts.tokens_sha256, where=where)
+        _same("num_tokens", lock.workload.num_tokens, facts.num_tokens, where=where)
+        _same("path", lock.capture.path, facts.path, where=where)
+        for side, column in (("reference", "ref"), ("candidate", "cand")):
+            named = getattr(evidence, side)
+            _same("dtype", named.dtype, getattr(facts, f"{column}_dtype"), where=where)
+            hashes = self.ledger.columns[f"{column}_row_sha256"]
+            _same(f"{side}'s rows_sha256", named.rows_sha256, sha256_bytes(hashes.tobytes()), where=where)
+            _same("number of probes", named.num_rows, self.ledger.num_rows, where=where)
+        capture = lock.capture
+        expected = probe_positions(
+            path=capture.path, stride=capture.stride, ranges=capture.ranges, num_tokens=facts.num_tokens
+        )
+        positions = self.ledger.columns["position"].tolist()
+        if positions != expected:
+            pairs = zip(positions, expected, strict=False)
+            at = next((a for a, b in pairs if a != b), "the end")
+            raise VerificationFailed(
+                f"its positions are not those of the lock's capture policy, first at {at}", where=where
+            )
+        return f"{self.ledger.num_rows:,} probes, at the positions of the lock, consistent in themselves"
+
+    def check_headlines(self) -> str:
+        record = self.bundle.record
+        headlines = summarise(self.ledger)
+        _same_value("headlines", record.headlines, headlines)
+        _same_value("off_policy", record.off_policy, headlines.off_policy)
+        if headlines.invalid_rows:
+            raise VerificationFailed(f"{headlines.invalid_rows} rows are not finite; such a run is no result")
+        return f"{headlines.flips} flips of {headlines.n} probes and all other headlines follow from the ledger"
+
+    def check_tokens(self) -> str:
+        columns, facts = self.ledger.columns, self.ledger.facts
+        ids = np.full(facts.num_tokens, -1, dtype=np.int64)
+        ids[columns["position"]] = columns["token_id"]
+        ids[columns["position"] + 1] = columns["target_id"]
+        known = int((ids >= 0).sum())
+        if known < facts.num_tokens:
+            raise NotDone(f"the ledger holds {known:,} of {facts.num_tokens:,} token ids; the rest is not at hand")
+        _same("tokens_sha256", self.lock.workload.tokens_sha256, tokens_sha256(map(int, ids)), where="ledger.parquet")
+        return "the ledger's token ids are the workload's"
+
+    def check_floor(self) -> str:
+        where = "repeats.json"
+        try:
+            self.bundle.json_object(where)
+            repeats = Repeats.model_validate_json(self.bundle.read(where))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            key = ".".join(str(part) for part in first["loc"])
+            raise VerificationFailed(f"{key}: {first['msg']}", where=where) from error
+        side = self.bundle.record.evidence.candidate
+        start = repeats.starts[0]
+        _same("capture_digest", side.capture_digest, repeats.capture_digest, where=where)
+        for key in ("start", "rows_sha256", "index_sha256", "receipt_sha256"):
+            _same(f"the first start's {key}", getattr(side, key), getattr(start, key), where=where)
+        _same("number of probes", self.ledger.num_rows, start.n, where=where)
+        self._check_repeat_flips(repeats)
+        _same_value("repeat_floor", self.bundle.record.repeat_floor, floor_of(repeats))
+        return self.bundle.record.repeat_floor.text()
+
+    def _check_repeat_flips(self, repeats: Repeats) -> None:
+        columns = self.ledger.columns
+        top1 = dict(zip(columns["position"].tolist(), columns["cand_top1"].tolist(), strict=True))
+        for start in repeats.starts:
+            positions = [flip.position for flip in start.flips]
+            if sorted(set(positions)) != positions:
+                raise VerificationFailed(f"the flips of start {start.start} are not in order", where="repeats.json")
+            for flip in start.flips:
+                if top1.get(flip.position) != flip.first_top1:
+                    raise VerificationFailed(
+                        f"start {start.start}, position {flip.position}: {flip.first_top1} is not start 0's top-1",
+                        where="repeats.json",
+                    )
+
+    def check_band(self) -> str:
+        band = self.bundle.record.band
+        if not band:
+            raise NotDone("the bundle names no member")
+        results = self.bundle.folder.parent.parent
+        seen = 0
+        for member in band:
+            folder = results / member.bundle
+            if (folder / RECORD_NAME).is_file():
+                self._check_member(member, folder)
+                seen += 1
+        if seen < len(band):
+            raise NotDone(f"{len(band) - seen} of {len(band)} members' bundles are not at hand; the others agree")
+        return f"{len(band)} members, each with the counts of its own bundle"
+
+    def _check_member(self, member: BandMember, folder: Path) -> None:
+        other = open_bundle(folder)
+        _same_value(f"band member {member.name}", member, member_of(other))
+        _same("role", "band", other.lock().role, where=member.bundle)
+        rows = other.record.evidence.reference.rows_sha256
+        _same("reference rows", self.bundle.record.evidence.reference.rows_sha256, rows, where=member.bundle)
+
+    def check_evidence(self) -> str:
+        try:
+            return check_evidence(
+                self.bundle.record.evidence,
+                self.ledger,
+                ranges=self.lock.capture.ranges,
+                captures=self.captures,
+                replay=self.replay,
+                observer=self.observer,
+            )
+        except MissingPrerequisite as error:
+            where = f"{error.where}: " if error.where else ""
+            raise NotDone(f"evidence not at hand: ledger not recomputed ({where}{error.message})") from error
+
+
+def _same(what: str, claimed: object, found: object, *, where: str) -> None:
+    if claimed != found:
+        raise VerificationFailed(f"{what}: the bundle claims {claimed}, found {found}", where=where)
+
+
+def _same_value(what: str, claimed: Any, found: Any) -> None:
+    """Compare two records, naming the first key that differs."""
+    difference = _first_difference(_plain(claimed), _plain(found), what)
+    if difference:
+        key, ours, theirs = difference
+        raise VerificationFailed(f"{key}: the bundle claims {ours}, recomputed {theirs}", where=RECORD_NAME)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def _first_difference(ours: Any, theirs: Any, key: str) -> tuple[str, Any, Any] | None:
+    if isinstance(ours, dict) and isinstance(theirs, dict) and ours.keys() == theirs.keys():
+        pairs = ((ours[name], theirs[name], f"{key}.{name}") for name in ours)
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        pairs = ((a, b, f"{key}[{i}]") for i, (a, b) in enumerate(zip(ours, theirs, strict=True)))
+    else:
+        return None if ours == theirs and type(ours) is type(theirs) else (key, _short(ours), _short(theirs))
+    return next((found for a, b, name in pairs if (found := _first_difference(a, b, name))), None)
+
+
+def _short(value: Any) -> str:
+    text = ascii(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,52 @@
+"""`suite show`: a bundle's headline counts in one screen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+_GROUPS = ("key", "n", "flips", "tied", "uncertain", "leaning", "confident", "off-policy")
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option(
+    "--by", type=click.Choice(["window", "range", "turn", "span"]), help="Add the counts of each window, range, ..."
+)
+@click.option("--json", "as_json", is_flag=True, help="The bundle's record as one JSON object.")
+def show(bundle: Path, by: str | None, as_json: bool) -> None:
+    """Print what BUNDLE claims: counts with n, repeat floor, numerical band, factors, requested and effective settings.
+
+    Nothing is recomputed; `suite verify` does that.
+    """
+    from tabulate import tabulate
+
+    from suite.bundle import show as view
+    from suite.bundle.read import open_bundle
+
+    opened = open_bundle(bundle)
+    record = opened.record
+    if as_json:
+        click.echo(json.dumps(record.model_dump(mode="json"), indent=1))
+        return
+
+    def table(rows: view.Table, headers: tuple[str, ...] = ()) -> None:
+        click.echo(tabulate(rows, headers=headers, tablefmt="plain", disable_numparse=True) + "\n")
+
+    click.echo(f"{record.name}  {record.created}  lock {record.lock_digest[:12]}")
+    click.echo(f"{view.scope_line(record)}\n{view.causal_line(record)}\n")
+    table(view.count_table(record))
+    table(view.divergence_table(record), ("nats", "mean", "median", "p90", "p99", "p99.9", "max"))
+    if record.band:
+        table(view.band_table(record), ("numerical band", "flips", "tied", "confident"))
+    if by:
+        table(view.group_table(getattr(record.headlines, f"by_{by}")), (by, *_GROUPS[1:]))
+    if record.factors:
+        table(view.factor_table(record.factors), ("factor", "reference", "candidate"))
+    if record.consequent:
+        table(view.factor_table(record.consequent), ("consequent", "reference", "candidate", "why"))
+    if settings := view.settings_table(opened):
+        table(settings, ("setting", "requested", "effective", ""))
+    click.echo("BF16 is a reference, not the truth. Not verified here: suite verify")

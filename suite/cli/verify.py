@@ -1,0 +1,76 @@
+"""`suite verify`: compute a bundle's claims again and say what holds."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from suite.capture.rows import RowFactory, RowSource
+    from suite.capture.store import Capture
+
+_MARKS = {"passed": "pass", "failed": "FAIL", "not done": "not done"}
+
+
+@click.command()
+@click.argument("bundles", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--captures",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Capture store that may hold the evidence; the local one by default.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def verify(bundles: tuple[Path, ...], captures: Path | None, as_json: bool) -> None:
+    """Recompute every headline and hash of BUNDLES and, where the evidence is at hand, the whole ledger.
+
+    Exit code 5 if anything does not follow from what it rests on; the first such thing is named.
+    """
+    from tabulate import tabulate
+
+    from suite.bundle.verify import verify_bundle
+    from suite.stack.home import suite_home
+
+    store = captures or suite_home() / "captures"
+    reports = []
+    for path in bundles:
+        reports.append(verify_bundle(path, captures=store if store.is_dir() else None, replay=_replay(store)))
+        if not as_json:
+            rows = [(_MARKS[c.outcome], c.name, c.detail) for c in reports[-1].checks]
+            click.echo(f"{path}\n{tabulate(rows, tablefmt='plain')}\n")
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1, "reports": [report.to_json() for report in reports]}, indent=1))
+    for report in reports:
+        report.require_passed()
+
+
+def _replay(store: Path) -> RowFactory:
+    """Rows of hidden captures by the stack whose lock the local store keeps beside them."""
+
+    def rows(capture: Capture) -> RowSource:
+        from suite.errors import MissingPrerequisite
+        from suite.manifest.lock import parse_lock
+        from suite.run.replayed import ReplayedRows
+        from suite.runtime.process import ProcessRuntime, find_interpreter
+        from suite.stack.engine_arguments import stack_environment
+        from suite.stack.home import suite_home
+
+        path = capture.folder.parent / "lock.json"
+        lock = parse_lock(path.read_bytes(), where=str(path)) if path.is_file() else None
+        if lock is None or lock.capture_digest != capture.index.capture_digest:
+            raise MissingPrerequisite(
+                "the store holds no lock for this capture, so its stack cannot replay it", where=str(path)
+            )
+        return ReplayedRows(
+            capture=capture,
+            runtime=ProcessRuntime(find_interpreter(None, os.environ, Path.cwd()), home=suite_home()),
+            environment=stack_environment(lock),
+            heads=store / "heads",
+            threads=lock.hardware.threads,
+            device="cpu" if lock.hardware.kind == "cpu" else "cuda:0",
+        )
+
+    return rows
