@@ -165,7 +165,7 @@ class _Builder:
 
     def scalar(self, event: Any) -> Any:
         text = self.text(event)
-        if event.style is not None:
+        if event.style:  # quoted or block; plain is "" from libyaml and None from PyYAML
             return text
         if text == "":
             raise self.refuse(event, 'an empty value; write a value, null, or "" for empty text')
