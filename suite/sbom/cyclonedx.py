@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from suite.errors import InvalidInput
-from suite.files import canonical_json, pretty_json, sha256_bytes
+from suite.files import canonical_json, pretty_json, sha256_bytes, strict_json
 from suite.sbom.components import components_of, count_by_kind, references
 from suite.sbom.interface import FILE_KINDS, OPERATING_SYSTEM, Component
 from suite.sbom.licence import is_spdx_expression, is_spdx_id
@@ -86,10 +86,10 @@ def check_cyclonedx(data: bytes, *, where: str) -> None:
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
 
-    try:
-        problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(data.decode())
-    except ValueError as error:
-        raise InvalidInput("not JSON in UTF-8", where=where) from error
+    value = strict_json(data, where=where)
+    if not isinstance(value, dict) or value.get("specVersion") != "1.6":
+        raise InvalidInput("not valid CycloneDX 1.6: specVersion is not 1.6", where=where)
+    problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(data.decode())
     if problem is not None:
         path = "/".join(str(part) for part in getattr(problem.data, "absolute_path", ()))
         message = str(getattr(problem.data, "message", problem.data))[:200]

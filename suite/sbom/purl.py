@@ -18,8 +18,11 @@ def make_purl(
 
     present = {key: value for key, value in (qualifiers or {}).items() if value}
     try:
-        return PackageURL(
+        text = PackageURL(
             type=kind, namespace=namespace, name=name, version=version, qualifiers=present or None
         ).to_string()
-    except ValueError:
+        # Read back at once: the library writes some hostile names that it then refuses.
+        PackageURL.from_string(text)
+    except (ValueError, TypeError):
         return None
+    return text

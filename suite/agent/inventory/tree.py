@@ -16,11 +16,11 @@ MAX_LINKS = 40
 MAX_PATH_CHARACTERS = 4096
 MAX_TEXT_CHARACTERS = 512
 _READ_BYTES = 1 << 20
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def clean(text: str) -> str:
-    """`text` without control characters and lone surrogates (written as escapes), cut at 512 characters."""
+    """`text` with control, direction and lone surrogate characters as escapes, cut at 512 characters."""
     text = _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text.strip(" \t\r\n"))
     return text if len(text) <= MAX_TEXT_CHARACTERS else text[: MAX_TEXT_CHARACTERS - 1] + "…"
 
