@@ -1,6 +1,6 @@
 """Time from a root folder of 482 Debian packages and 252 Python distributions to a validated CycloneDX file.
 
-Run with `python benchmarks/sbom.py [PACKAGES DISTRIBUTIONS]`; prints one line of JSON per phase. The target is under 3 s
+Run with `python benchmarks/sbom.py [PACKAGES DISTRIBUTIONS]`: one line of JSON per phase. The target is under 3 s
 without reading, imports included.
 """
 
