@@ -51,9 +51,10 @@ def _recorded(record: Path) -> Path | None:
 
 def _download(model: HubModel) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import (
+    from huggingface_hub.errors import (  # type: ignore[attr-defined]  # HTTPError is not in its __all__
         GatedRepoError,
         HfHubHTTPError,
+        HTTPError,
         LocalEntryNotFoundError,
         OfflineModeIsEnabled,
         RepositoryNotFoundError,
@@ -76,13 +77,15 @@ def _download(model: HubModel) -> Path:
             "no such repository, or it is private", where=where, hint="check the name, or log in with `hf auth login`"
         ) from error
     except (LocalEntryNotFoundError, OfflineModeIsEnabled, HfHubHTTPError) as error:
+        reason = str(error.__cause__ or error).strip().split("\n")[0]
         raise MissingPrerequisite(
-            "not on this machine, and the hub cannot be reached",
+            f"not whole on this machine, and the hub did not give it: {reason}",
             where=where,
             hint="connect, then run again: it resumes",
         ) from error
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    # The library's HTTPError is its HTTP client's own, which covers connections that break in the middle.
+    except (HTTPError, OSError) as error:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
             raise disk_full(home_of_cache()) from error
         raise MissingPrerequisite(f"the fetch broke off: {error}", where=where, hint="run again: it resumes") from error
     # Without a network the library returns whatever part of the snapshot is there.

