@@ -8,14 +8,19 @@ import sys
 import threading
 from pathlib import Path
 
-COMMANDS = {"capture": "suite.agent.capture", "replay": "suite.agent.replay"}
+COMMANDS = {
+    "capture": "suite.agent.capture",
+    "replay": "suite.agent.replay",
+    "inventory": "suite.agent.stocktake",
+}
 
 
 def _end_with_host() -> None:
     """The host holds the other end of standard input: when it dies, however it dies, so does the stack."""
 
     def watch() -> None:
-        while sys.stdin.buffer.read(1):
+        # Unbuffered: a buffered read would hold a lock that the interpreter needs when it ends.
+        while os.read(0, 1):
             pass
         os._exit(1)
 

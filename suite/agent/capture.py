@@ -188,7 +188,7 @@ def _sanity(llm: Any, job: CaptureJob, tokens: np.ndarray[Any, Any], vocab_size:
     """Mean NLL of the workload's first tokens: a stack that returns garbage must not cost the whole capture."""
     events.phase("sanity")
     count = min(job.sanity_positions, len(tokens))
-    spec = _spec(job, "sanity", path="prefill", stride=None, ranges=[[0, count - 1]])
+    spec = _spec(job, "sanity", path="prefill", stride=None, ranges=[[1, count]])
     captured = _armed(llm, spec, lambda: _generate(llm, tokens[:count], 1))
     total, positions = captured["nll"]
     events.done("sanity")

@@ -36,7 +36,7 @@ class CaptureJob:
     stride: int | None
     """Every p with p % stride == stride - 1; None for none. Prefill path only."""
     ranges: tuple[tuple[int, int], ...]
-    """Half-open token ranges captured at every position."""
+    """Half-open token ranges whose every token is probed."""
     codec: str
     """`auto`, `logits` or `hidden`."""
     rows_per_gemm: int

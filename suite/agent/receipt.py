@@ -75,8 +75,8 @@ def attention_layers(config: Any) -> list[dict[str, Any]]:
         )
         groups.setdefault(key, []).append(name)
     names = (
-        "layer", "backend", "implementation", "flash_attention_version", "kv_cache_dtype", "kv_tensor_dtype", "k_scale", "v_scale",
-        "sliding_window", "gdn_prefill_backend",
+        "layer", "backend", "implementation", "flash_attention_version", "kv_cache_dtype", "kv_tensor_dtype",
+        "k_scale", "v_scale", "sliding_window", "gdn_prefill_backend",
     )  # fmt: skip
     return [dict(zip(names, key, strict=True)) | {"count": len(v), "first": v[0]} for key, v in groups.items()]
 

@@ -34,7 +34,7 @@ def run(request: dict[str, Any], events: Events) -> None:
     device = request["device"]
     head = load_head(Path(request["heads"]), request["shards"], device)
     rows_per_gemm, block_rows, window = request["rows_per_gemm"], request["block_rows"], request["window"]
-    block_rows -= block_rows % rows_per_gemm or 0
+    block_rows -= block_rows % rows_per_gemm
     matched = total = number = 0
     events.phase("replay", total=request["num_rows"], unit="rows")
     for path in request["chunks"]:
@@ -47,6 +47,8 @@ def run(request: dict[str, Any], events: Events) -> None:
             matched += int(same.sum())
             total += len(logits)
             while len(list(spool.glob("block-*.bin"))) >= window:
+                if (spool / "stop").exists():
+                    return
                 time.sleep(_POLL_SECONDS)
             temporary = spool / f".block-{number}.tmp"
             temporary.write_bytes(row_bytes(logits).tobytes())

@@ -26,7 +26,11 @@ def row_hashes(rows: torch.Tensor) -> torch.Tensor:
 
 
 def row_facts(logits: torch.Tensor) -> dict[str, torch.Tensor]:
-    """`row_sha256` uint8 `[n, 32]`, `logsumexp` float64 `[n]`, `top_ids` int32 and `top_logits` `[n, 64]`, on the CPU."""
+    """Facts of `[n, V]` logits, on the CPU.
+
+    Returns:
+        `row_sha256` uint8 `[n, 32]`, `logsumexp` float64 `[n]`, `top_ids` int32 `[n, 64]`, `top_logits` `[n, 64]`.
+    """
     parts: dict[str, list[torch.Tensor]] = {"row_sha256": [], "logsumexp": [], "top_ids": [], "top_logits": []}
     for start in range(0, len(logits), _BLOCK_ROWS):
         block = logits[start : start + _BLOCK_ROWS]

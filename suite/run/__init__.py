@@ -1,0 +1,1 @@
+"""One run from manifests to bundles: resolve, plan, capture, score, write."""

@@ -1,0 +1,162 @@
+"""Starts of a stack in the capture store: found complete, or captured now in a fresh process."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from suite.capture.store import Capture, open_capture
+from suite.errors import MissingPrerequisite
+from suite.files import write_atomic
+from suite.observer import Observer
+from suite.run.stack import Stack
+from suite.runtime.interface import AgentCall, Folder
+from suite.runtime.process import free_bytes
+from suite.stack.engine_arguments import engine_arguments, expected_settings, stack_environment
+
+SANITY_POSITIONS = 256
+SANITY_MARGIN_NATS = 2.0
+"""How far a candidate's mean NLL over the first positions may lie above its reference's. Four-bit weights rounded to
+nearest cost a small model less than one nat; an engine that returns noise costs eight and more."""
+
+_DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Store:
+    """The capture store below the state folder."""
+
+    home: Path
+
+    @property
+    def captures(self) -> Path:
+        """One folder per capture digest, one below it per start."""
+        return self.home / "captures"
+
+    @property
+    def heads(self) -> Path:
+        """Output heads by SHA-256."""
+        return self.captures / "heads"
+
+    def start_folder(self, capture_digest: str, start: int) -> Path:
+        """Where one start of one stack lies."""
+        return self.captures / capture_digest / f"start-{start}"
+
+    def find(self, capture_digest: str, start: int) -> Capture | None:
+        """A complete start; None if there is none.
+
+        Raises:
+            InvalidInput, VerificationFailed: there is one, and it is damaged.
+        """
+        folder = self.start_folder(capture_digest, start)
+        return open_capture(folder) if (folder / "index.json").is_file() else None
+
+
+def capture_start(
+    stack: Stack,
+    start: int,
+    *,
+    store: Store,
+    resume: bool,
+    sanity_max_nll: float | None,
+    observer: Observer,
+) -> Capture:
+    """Return start number `start` of `stack`, capturing it in a fresh process if the store lacks it.
+
+    Args:
+        stack: A prepared stack.
+        start: From 0; start 0 is the one that is scored.
+        store: Where captures lie.
+        resume: Keep the whole chunks of an interrupted start; otherwise it begins anew.
+        sanity_max_nll: Highest believable mean NLL of the first positions, nats; None: ln of the vocabulary size.
+        observer: Told each phase.
+
+    Raises:
+        MissingPrerequisite: not enough disk space.
+        RunFailed: the engine failed, took other settings than requested, or computes garbage.
+    """
+    lock = stack.lock
+    found = store.find(lock.capture_digest, start)
+    if found is not None:
+        observer.note("found in the capture store")
+        return found
+    folder = store.start_folder(lock.capture_digest, start)
+    if folder.exists() and not resume:
+        shutil.rmtree(folder)
+    inputs = store.captures / lock.capture_digest / "inputs"
+    _write_tokens(inputs / "tokens.npy", stack)
+    write_atomic(store.captures / lock.capture_digest / "lock.json", lock.to_bytes())
+
+    def request(paths: Mapping[str, str]) -> dict[str, Any]:
+        return {
+            "schema_version": 1,
+            "out": paths["out"],
+            "heads": paths["heads"],
+            "model": paths["model"],
+            "tokens": f"{paths['inputs']}/tokens.npy",
+            "tokens_sha256": lock.workload.tokens_sha256,
+            "engine": engine_arguments(lock),
+            "path": lock.capture.path,
+            "stride": lock.capture.stride,
+            "ranges": [list(r) for r in lock.capture.ranges],
+            "codec": lock.capture.codec,
+            "rows_per_gemm": lock.capture.rows_per_gemm,
+            "chunk_rows": lock.capture.chunk_rows,
+            "expect": expected_settings(lock),
+            "sanity_positions": SANITY_POSITIONS,
+            "sanity_max_nll": sanity_max_nll,
+            "lock_digest": lock.digest,
+            "capture_digest": lock.capture_digest,
+            "start": start,
+        }
+
+    call = AgentCall(
+        command="capture",
+        folders={
+            "out": Folder(host=folder, writable=True),
+            "heads": Folder(host=store.heads, writable=True),
+            "model": Folder(host=stack.model_folder),
+            "inputs": Folder(host=inputs),
+        },
+        request=request,
+        environment=stack_environment(lock),
+    )
+    stack.runtime.call(call, observer)
+    return open_capture(folder)
+
+
+def _write_tokens(path: Path, stack: Stack) -> None:
+    if not path.is_file():
+        buffer = io.BytesIO()
+        np.save(buffer, np.array(stack.rendered.token_ids, dtype=np.int32))
+        write_atomic(path, buffer.getvalue())
+
+
+def capture_bytes(*, num_probes: int, hidden_size: int, vocab_size: int, dtype: str, codec: str) -> int:
+    """Disk space of one start, in bytes: rows, and about 600 bytes of facts beside each.
+
+    For codec `auto` the larger of the two, since a failed replay probe falls back to logits.
+    """
+    width = hidden_size if codec == "hidden" else vocab_size
+    return num_probes * (width * _DTYPE_BYTES[dtype] + 600)
+
+
+def require_disk(needed_bytes: int, *, home: Path) -> None:
+    """Refuse to start what the disk cannot hold.
+
+    Raises:
+        MissingPrerequisite: less than `needed_bytes` free at the state folder.
+    """
+    free = free_bytes(home)
+    if free < needed_bytes:
+        raise MissingPrerequisite(
+            f"the run needs about {needed_bytes / 1e9:.1f} GB of disk, {free / 1e9:.1f} GB are free",
+            where=str(home),
+            hint="free disk space, set SUITE_HOME to a larger disk, or use `codec: hidden` or a larger stride",
+        )

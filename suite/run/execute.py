@@ -1,0 +1,230 @@
+"""Run manifests: every start of every stack that is missing, then scores, repeat floors and bundles."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from suite.bundle.band import band_members, find_bundles
+from suite.bundle.derive import evidence_of
+from suite.bundle.parts import BundleParts
+from suite.bundle.write import write_bundle
+from suite.capture.rows import open_rows
+from suite.capture.store import Capture
+from suite.errors import RunFailed, SuiteError
+from suite.manifest.load import dump_manifest
+from suite.manifest.lock import Lock
+from suite.observer import Observer
+from suite.run.captures import SANITY_MARGIN_NATS, Store, capture_start
+from suite.run.inventory import take_inventory
+from suite.run.performance import performance_of
+from suite.run.reference import Reference
+from suite.run.replayed import replay_in
+from suite.run.stack import Stack
+from suite.score.floor import RepeatFloor, floor_of, repeat_floor
+from suite.score.labels import Labels
+from suite.score.scorer import write_scores
+
+ObserverFor = Callable[[str], Observer]
+"""Gives the observer of one line of work, by its label; several may be at work at once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunOptions:
+    """How a run is carried out; nothing here changes a number."""
+
+    repeats: int | None = None
+    """Starts of each stack; None: what its manifest says."""
+    jobs: int = 1
+    """Starts at work at the same time."""
+    resume: bool = False
+    """Go on from the whole chunks of interrupted starts."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """What a run made of one manifest."""
+
+    name: str
+    role: str
+    bundle: Path | None
+    """None for a reference, which is measured against nothing."""
+    floor: RepeatFloor
+    lock: Lock
+
+
+@dataclass(kw_only=True, slots=True)
+class RunReport:
+    """Results and failures of a run, each manifest in exactly one of them."""
+
+    measured: list[Measured] = field(default_factory=list)
+    failed: dict[str, SuiteError] = field(default_factory=dict)
+    """Name -> what stopped it."""
+
+
+def execute(
+    stacks: Iterable[Stack],
+    references: dict[Path, Reference],
+    *,
+    store: Store,
+    results: Path,
+    options: RunOptions,
+    observer_for: ObserverFor,
+    cancelled: threading.Event,
+) -> RunReport:
+    """Capture what is missing, score every candidate and write its bundle.
+
+    A stack that fails does not stop the others; a reference that fails stops those that need it. Members of the
+    numerical band are scored first, so that the other bundles can name them.
+
+    Args:
+        stacks: Prepared stacks; references among them are captured and repeated only.
+        references: Reference manifest file -> its side.
+        store: Where captures lie.
+        results: Where bundles are written.
+        options: Repeats, jobs, resume.
+        observer_for: Progress.
+        cancelled: Set on Ctrl-C; running starts end and keep their whole chunks.
+    """
+    report = RunReport()
+    ordered = sorted(stacks, key=lambda s: ("reference", "band", "candidate").index(s.manifest.role))
+    with ThreadPoolExecutor(max_workers=options.jobs, thread_name_prefix="suite-start") as pool:
+        try:
+            starts = _Starts(pool, store=store, options=options, observer_for=observer_for)
+            needed = {
+                r.file: r for r in references.values() if any(s.manifest.reference_file == r.file for s in ordered)
+            }
+            first = {file: starts.reference(reference) for file, reference in needed.items()}
+            work = [(stack, starts.all_of(stack, first)) for stack in ordered]
+            for stack, futures in work:
+                try:
+                    captures = [future.result() for future in futures]
+                    report.measured.append(
+                        _finish(stack, captures, references, first, store, results, observer_for(stack.label))
+                    )
+                except SuiteError as error:
+                    report.failed[stack.label] = error
+        except BaseException:
+            cancelled.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return report
+
+
+class _Starts:
+    """Submits starts: the reference's first start before everything that is compared with it."""
+
+    def __init__(
+        self, pool: ThreadPoolExecutor, *, store: Store, options: RunOptions, observer_for: ObserverFor
+    ) -> None:
+        self._pool = pool
+        self._store = store
+        self._options = options
+        self._observer_for = observer_for
+        self._known: dict[tuple[str, int], Future[Capture]] = {}
+
+    def reference(self, reference: Reference) -> Future[Capture]:
+        if reference.capture is not None:
+            done: Future[Capture] = Future()
+            done.set_result(reference.capture)
+            return done
+        assert reference.stack is not None
+        return self._submit(reference.stack, 0, None)
+
+    def all_of(self, stack: Stack, first: dict[Path, Future[Capture]]) -> list[Future[Capture]]:
+        file = stack.manifest.reference_file
+        reference = None if file is None else first[file]
+        return [self._submit(stack, k, reference) for k in range(self._options.repeats or stack.lock.repeats)]
+
+    def _submit(self, stack: Stack, start: int, reference: Future[Capture] | None) -> Future[Capture]:
+        key = (stack.lock.capture_digest, start)
+        if key not in self._known:
+            self._known[key] = self._pool.submit(self._capture, stack, start, reference)
+        return self._known[key]
+
+    def _capture(self, stack: Stack, start: int, reference: Future[Capture] | None) -> Capture:
+        limit = None if reference is None else sanity_limit(_reference_of(reference, stack))
+        return capture_start(
+            stack,
+            start,
+            store=self._store,
+            resume=self._options.resume,
+            sanity_max_nll=limit,
+            observer=self._observer_for(f"{stack.label} start {start}"),
+        )
+
+
+def _reference_of(future: Future[Capture], stack: Stack) -> Capture:
+    try:
+        return future.result()
+    except SuiteError as error:
+        raise RunFailed(
+            f"its reference failed: {error.message}", where=stack.label, hint="see the reference's own error"
+        ) from error
+
+
+def sanity_limit(reference: Capture) -> float | None:
+    """Highest believable mean NLL of a stack with this reference, in nats."""
+    mean = reference.index.sanity.mean_nll
+    return None if mean is None else mean + SANITY_MARGIN_NATS
+
+
+def _finish(
+    stack: Stack,
+    captures: list[Capture],
+    references: dict[Path, Reference],
+    first: dict[Path, Future[Capture]],
+    store: Store,
+    results: Path,
+    observer: Observer,
+) -> Measured:
+    repeats = repeat_floor(captures)
+    floor = floor_of(repeats)
+    file = stack.manifest.reference_file
+    if file is None:
+        return Measured(name=stack.label, role=stack.manifest.role, bundle=None, floor=floor, lock=stack.lock)
+    reference, reference_capture = references[file], first[file].result()
+    candidate = captures[0]
+    candidate.require_finite()
+    reference_capture.require_finite()
+    ledger = candidate.folder / f"ledger-{reference_capture.index_sha256[:12]}.parquet"
+    write_scores(
+        ledger,
+        open_rows(reference_capture, replay=reference.replay(store)),
+        open_rows(candidate, replay=replay_in(stack, store)),
+        labels=Labels.of(stack.rendered, stack.lock.capture.ranges),
+        observer=observer,
+    )
+    observer.phase("write bundle")
+    bundle = write_bundle(
+        BundleParts(
+            created=datetime.now(UTC),
+            manifest_yaml=dump_manifest(stack.manifest).encode(),
+            lock=stack.lock,
+            reference_lock=reference.lock,
+            candidate=candidate,
+            reference=reference_capture,
+            ledger=ledger,
+            repeats=repeats,
+            band=band_members(find_bundles(results), reference=evidence_of(reference_capture)),
+            sbom=take_inventory(stack, store, observer),
+            performance=performance_of(captures),
+            engine_log=(candidate.folder / "engine.log").read_text(errors="replace"),
+        ),
+        results=results,
+    )
+    return Measured(name=stack.label, role=stack.manifest.role, bundle=bundle, floor=floor, lock=stack.lock)
+
+
+def default_jobs(stacks: Iterable[Stack]) -> int:
+    """Starts that may run side by side: on CPUs as many as cores allow, on GPUs one, since they share the card."""
+    wanted = [s.lock.hardware for s in stacks]
+    if not wanted or any(h.kind != "cpu" for h in wanted):
+        return 1
+    widest = max((s.lock.hardware.threads or 1) * s.lock.engine.tensor_parallel_size for s in stacks)
+    return max(1, len(os.sched_getaffinity(0)) // widest)

@@ -1,0 +1,179 @@
+"""From manifest files to stacks and references that are known to fit, before anything starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suite.errors import InvalidInput
+from suite.manifest.positions import probe_positions
+from suite.run.captures import Store, capture_bytes, require_disk
+from suite.run.execute import ObserverFor, RunOptions
+from suite.run.reference import Reference, reference_here
+from suite.run.stack import Stack, prepare_stack
+from suite.stack.home import suite_home
+from suite.stack.memory import device_memory_bytes, estimate, model_shape, require_fit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """Everything a run needs."""
+
+    stacks: tuple[Stack, ...]
+    """As named by the user, each once."""
+    references: dict[Path, Reference]
+    """Reference manifest file -> its side."""
+    store: Store
+
+    @property
+    def all_stacks(self) -> tuple[Stack, ...]:
+        """The user's stacks and the references that may have to run here."""
+        own = {stack.manifest.file for stack in self.stacks}
+        extra = (r.stack for r in self.references.values() if r.stack is not None and r.file not in own)
+        return (*self.stacks, *extra)
+
+    def missing_starts(self, options: RunOptions) -> dict[str, list[int]]:
+        """Stack name -> numbers of the starts that the store lacks."""
+        own = {stack.label for stack in self.stacks}
+        result = {}
+        for stack in self.all_stacks:
+            # A reference that is only compared with needs its first start.
+            wanted = (options.repeats or stack.lock.repeats) if stack.label in own else 1
+            digest = stack.lock.capture_digest
+            result[stack.label] = [k for k in range(wanted) if self.store.find(digest, k) is None]
+        return result
+
+    def require_room(self, options: RunOptions) -> None:
+        """Refuse what does not fit in memory or on disk.
+
+        Raises:
+            MissingPrerequisite: with what is needed, what there is, and the ways out.
+        """
+        missing = self.missing_starts(options)
+        disk = 0
+        for stack in self.all_stacks:
+            if not missing[stack.label]:
+                continue
+            config = model_config(stack)
+            shape = model_shape(config)
+            lock = stack.lock
+            need = estimate(
+                shape,
+                lock.engine,
+                lock.hardware,
+                weights_bytes=weight_bytes(stack),
+                rows_per_gemm=lock.capture.rows_per_gemm,
+                environment=lock.environment,
+            )
+            available = device_memory_bytes(lock.hardware, lock.engine, host_bytes=host_memory_bytes())
+            if available is not None:
+                side_by_side = options.jobs if lock.hardware.kind == "cpu" else 1
+                require_fit(
+                    need, available_bytes=available // side_by_side, host_bytes=host_memory_bytes(), name=stack.label
+                )
+            disk += len(missing[stack.label]) * capture_bytes(
+                num_probes=num_probes(stack),
+                hidden_size=shape.hidden_size,
+                vocab_size=shape.vocab_size,
+                dtype=lock.engine.dtype,
+                codec=lock.capture.codec,
+            )
+        require_disk(disk, home=self.store.home)
+
+
+def prepare(
+    manifests: Sequence[Path], *, root: Path, observer_for: ObserverFor, cancelled: threading.Event
+) -> Prepared:
+    """Load, fetch, render and lock the manifests and their references.
+
+    Raises:
+        InvalidInput: a manifest is named twice or cannot be used, or does not probe what its reference probes.
+        MissingPrerequisite, VerificationFailed: see `prepare_stack`.
+    """
+    home = suite_home()
+    store = Store(home=home)
+    stacks: dict[Path, Stack] = {}
+
+    def one(path: Path) -> Stack:
+        file = path.resolve()
+        if file not in stacks:
+            stacks[file] = prepare_stack(
+                path, home=home, root=root, observer=observer_for(path.stem), cancelled=cancelled
+            )
+        return stacks[file]
+
+    named = tuple(one(path) for path in dict.fromkeys(p.resolve() for p in manifests))
+    _refuse_same_name(named)
+    references: dict[Path, Reference] = {}
+    for stack in named:
+        file = stack.manifest.reference_file
+        if file is not None and file not in references:
+            references[file] = reference_here(one(file), store)
+    for stack in named:
+        if stack.manifest.reference_file is not None:
+            _require_same_probes(stack, references[stack.manifest.reference_file])
+    return Prepared(stacks=named, references=references, store=store)
+
+
+def _refuse_same_name(stacks: Sequence[Stack]) -> None:
+    seen: dict[str, Path] = {}
+    for stack in stacks:
+        if stack.label in seen:
+            raise InvalidInput(
+                f"two manifests are called {stack.label}",
+                where=str(stack.manifest.file),
+                hint=f"rename it or {seen[stack.label]}",
+            )
+        seen[stack.label] = stack.manifest.file
+
+
+def _require_same_probes(stack: Stack, reference: Reference) -> None:
+    from suite.manifest.diff import factors
+
+    comparison = factors(reference.lock, stack.lock)
+    if comparison.not_comparable:
+        raise InvalidInput(
+            f"cannot be compared with its reference {reference.lock.name}: {'; '.join(comparison.not_comparable)}",
+            where=stack.label,
+            hint="give both the same workload, capture path, stride and ranges",
+        )
+
+
+def model_config(stack: Stack) -> dict[str, Any]:
+    """The parsed `config.json` of the stack's checkpoint."""
+    value = json.loads((stack.model_folder / "config.json").read_text())
+    assert isinstance(value, dict)
+    return value
+
+
+def weight_bytes(stack: Stack) -> int:
+    """Size of the checkpoint's safetensors files, in bytes."""
+    return sum(f.size_bytes for f in stack.lock.model.files if f.path.endswith(".safetensors"))
+
+
+def num_probes(stack: Stack) -> int:
+    """Probes of one start."""
+    capture = stack.lock.capture
+    return len(
+        probe_positions(
+            path=capture.path,
+            stride=capture.stride,
+            ranges=capture.ranges,
+            num_tokens=stack.lock.workload.num_tokens,
+        )
+    )
+
+
+def host_memory_bytes() -> int:
+    """Memory of this machine that is free for a run, in bytes: what Linux says is available, else all there is."""
+    meminfo = Path("/proc/meminfo")
+    if meminfo.is_file():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,105 @@
+"""A manifest made ready to run: its lock, model folder, rendered workload and the runtime that starts it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.errors import InvalidInput, MissingPrerequisite
+from suite.manifest.load import load_manifest
+from suite.manifest.lock import Lock, require_complete
+from suite.manifest.resolve import resolve
+from suite.manifest.schema import Manifest
+from suite.observer import Observer
+from suite.runtime.interface import Runtime
+from suite.runtime.process import ProcessRuntime, find_interpreter
+from suite.stack.known_bad import findings
+from suite.workload.rendered import Rendered
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stack:
+    """Everything that one stack needs to be started any number of times."""
+
+    manifest: Manifest
+    lock: Lock
+    rendered: Rendered
+    model_folder: Path
+    runtime: Runtime
+
+    @property
+    def label(self) -> str:
+        """Short name for progress lines and tables."""
+        return self.manifest.name
+
+
+def prepare_stack(
+    path: Path, *, home: Path, root: Path, observer: Observer, cancelled: threading.Event | None = None
+) -> Stack:
+    """Load, check, fetch, render and lock one manifest.
+
+    Args:
+        path: The manifest file.
+        home: The state folder.
+        root: Where a local `.venv-vllm` is looked for.
+        observer: Told each phase, and of each known trap that is not fatal.
+        cancelled: Stops running starts when set.
+
+    Raises:
+        InvalidInput: the manifest or its workload cannot be used, or is a combination known to give no valid result.
+        MissingPrerequisite: interpreter, packages or model are absent.
+        VerificationFailed: something is not what the manifest pins.
+    """
+    manifest = load_manifest(path)
+    require_complete(manifest)
+    refuse_known_bad(manifest, observer)
+    runtime = _runtime(manifest, home=home, root=root, cancelled=cancelled)
+    resolved = resolve(manifest, home=home, python=runtime.python, observer=observer)
+    return Stack(
+        manifest=manifest,
+        lock=resolved.lock,
+        rendered=resolved.rendered,
+        model_folder=resolved.model_folder,
+        runtime=runtime,
+    )
+
+
+def refuse_known_bad(manifest: Manifest, observer: Observer) -> None:
+    """Refuse combinations that are known to give no valid result; warn of doubtful ones.
+
+    Raises:
+        InvalidInput: the first refusal.
+    """
+    for finding in findings(manifest):
+        if finding.severity == "refuse":
+            raise InvalidInput(finding.message, where=f"{manifest.name}: {finding.key}", hint=f"change {finding.key}")
+        observer.warn(f"{manifest.name}: {finding.key}: {finding.message}")
+
+
+def _runtime(manifest: Manifest, *, home: Path, root: Path, cancelled: threading.Event | None) -> ProcessRuntime:
+    if manifest.runtime.kind != "process":
+        raise MissingPrerequisite(
+            "this version of suite runs `runtime: process` only",
+            where=manifest.name,
+            hint="run the manifest on an interpreter with the same packages (runtime.kind: process)",
+        )
+    runtime = ProcessRuntime(
+        find_interpreter(manifest.runtime.python, os.environ, root), home=home, cancelled=cancelled
+    )
+    _require_packages(manifest, runtime)
+    return runtime
+
+
+def _require_packages(manifest: Manifest, runtime: ProcessRuntime) -> None:
+    found = runtime.packages()
+    for name, version in manifest.runtime.packages.items():
+        # The local part (+cpu, +cu130) names a build of the same release; where the manifest gives one, it must match.
+        have = found.get(name)
+        if have is None or (have != version and have.split("+")[0] != version):
+            raise MissingPrerequisite(
+                f"the manifest pins {name} {version}, the interpreter has {have or 'none'}",
+                where=str(runtime.python),
+                hint="run `make vllm`, or name an interpreter with that version",
+            )

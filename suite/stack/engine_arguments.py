@@ -1,0 +1,77 @@
+"""From a lock to what the engine is started with: keyword arguments, environment, and what must be read back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from suite.manifest.lock import Lock
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+# Settings whose name and value vLLM takes as they are.
+_SAME = (
+    "tensor_parallel_size", "pipeline_parallel_size", "enforce_eager", "enable_prefix_caching",
+    "max_num_batched_tokens", "max_model_len", "max_num_seqs", "dtype", "quantization", "gdn_prefill_backend",
+    "linear_backend", "block_size", "disable_custom_all_reduce", "language_model_only", "kv_sharing_fast_prefill",
+    "seed", "load_format",
+)  # fmt: skip
+_READ_BACK = (
+    "attention_backend", "tensor_parallel_size", "enforce_eager", "enable_prefix_caching",
+    "max_num_batched_tokens", "max_model_len", "max_num_seqs", "dtype", "model_runner", "gdn_prefill_backend",
+)  # fmt: skip
+
+
+def engine_arguments(lock: Lock) -> dict[str, Any]:
+    """Keyword arguments of `vllm.LLM` for the settings under which `lock` is captured."""
+    engine = lock.engine
+    arguments: dict[str, Any] = {name: getattr(engine, name) for name in _SAME if getattr(engine, name) is not None}
+    # A cache in the model's own dtype is what vLLM calls `auto`; naming the dtype takes another path in some backends.
+    same_dtype = engine.kv_cache_dtype == engine.dtype
+    arguments["kv_cache_dtype"] = "auto" if same_dtype else engine.kv_cache_dtype
+    if engine.flash_attn_version is not None:
+        arguments["attention_config"] = {
+            "backend": engine.attention_backend,
+            "flash_attn_version": engine.flash_attn_version,
+        }
+    elif engine.attention_backend is not None:
+        arguments["attention_backend"] = engine.attention_backend
+    if engine.cudagraph_mode is not None:
+        arguments["compilation_config"] = {"cudagraph_mode": engine.cudagraph_mode}
+    if engine.speculative is not None:
+        draft = engine.speculative.model_dump(mode="json", exclude_none=True)
+        if repository := draft.pop("repository", None):
+            draft["model"] = repository
+        arguments["speculative_config"] = draft
+    if engine.kv_cache_memory_mib is not None:
+        arguments["kv_cache_memory_bytes"] = engine.kv_cache_memory_mib * MIB
+    if engine.gpu_memory_percent is not None:
+        arguments["gpu_memory_utilization"] = engine.gpu_memory_percent / 100
+    if engine.cpu_offload_gib is not None:
+        arguments["cpu_offload_gb"] = engine.cpu_offload_gib
+    return arguments | dict(engine.extra)
+
+
+def stack_environment(lock: Lock) -> dict[str, str]:
+    """Variables of the stack: those of the lock, and those that its settings stand for."""
+    environment: dict[str, str] = {}
+    if lock.hardware.kind == "cpu":
+        # Bound threads would put two stacks that run side by side on one core; binding changes no bit.
+        environment |= {"OMP_NUM_THREADS": str(lock.hardware.threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+    else:
+        environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    if lock.engine.model_runner is not None:
+        environment["VLLM_USE_V2_MODEL_RUNNER"] = "1" if lock.engine.model_runner == "v2" else "0"
+    return environment | lock.environment
+
+
+def expected_settings(lock: Lock) -> dict[str, Any]:
+    """Requested settings under the names of a receipt's `effective`; the agent stops where one was not taken."""
+    engine = lock.engine
+    expected = {name: getattr(engine, name) for name in _READ_BACK if getattr(engine, name) is not None}
+    expected["kv_cache_dtype"] = engine.dtype if engine.kv_cache_dtype == "auto" else engine.kv_cache_dtype
+    expected["device_kind"] = lock.hardware.kind
+    expected["architecture"] = lock.hardware.architecture
+    if lock.hardware.threads is not None:
+        expected["threads"] = lock.hardware.threads
+    return expected
