@@ -147,7 +147,9 @@ def _resume(out: Path, job: CaptureJob) -> list[ChunkFile]:
 def _start_engine(job: CaptureJob) -> Any:
     from vllm import LLM
 
-    settings = {"model": job.model, "worker_extension_cls": _EXTENSION, "disable_log_stats": True} | job.engine
+    # Prompts are token ids, so the engine needs no tokenizer.
+    fixed = {"worker_extension_cls": _EXTENSION, "skip_tokenizer_init": True, "disable_log_stats": True}
+    settings = {"model": job.model} | fixed | job.engine
     try:
         return LLM(**settings)
     except Exception as error:

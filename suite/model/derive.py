@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,9 @@ def derive_bf16(model: PackagedModel, gguf: Path, *, home: Path, python: Path, o
         MissingPrerequisite: the interpreter or one of its modules is absent, or the disk is full.
         RunFailed: the conversion failed otherwise.
     """
-    first = model.wheels[0]
-    identity = {"recipe": RECIPE, "scheme": BF16, "wheels": [asdict(wheel) for wheel in model.wheels]}
     return _derived(
         f"dequantise {gguf.name} to BF16",
-        f"{first.package}-{first.version}-{BF16}",
-        identity,
+        _bf16_recipe(model),
         [str(Path(gguf_script.__file__)), str(gguf)],
         home=home,
         python=python,
@@ -70,18 +67,50 @@ def derive_quantised(source: Path, scheme: str, *, name: str, home: Path, python
         MissingPrerequisite: `source`, the interpreter or one of its modules is absent, or the disk is full.
         RunFailed: the script failed otherwise.
     """
+    recipe = _quantised_recipe(source, scheme, name)
+    command = [str(Path(quantise_script.__file__)), scheme, str(source)]
+    return _derived(f"round {name} to {scheme}", recipe, command, home=home, python=python, observer=observer)
+
+
+def find_bf16(model: PackagedModel, *, home: Path) -> Path | None:
+    """The folder that `derive_bf16` made earlier; None if it has not."""
+    folder = _bf16_recipe(model).folder(home)
+    return folder if folder.is_dir() else None
+
+
+def find_quantised(source: Path, scheme: str, *, name: str, home: Path) -> Path | None:
+    """The folder that `derive_quantised` made earlier; None if it has not."""
+    folder = _quantised_recipe(source, scheme, name).folder(home)
+    return folder if folder.is_dir() else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Recipe:
+    """What decides a derived folder's content, and with it its name."""
+
+    name: str
+    identity: Mapping[str, Any]
+
+    def folder(self, home: Path) -> Path:
+        return home / "models" / "derived" / f"{self.name}-{sha256_bytes(canonical_json(self.identity))[:12]}"
+
+
+def _bf16_recipe(model: PackagedModel) -> _Recipe:
+    first = model.wheels[0]
+    identity = {"recipe": RECIPE, "scheme": BF16, "wheels": [asdict(wheel) for wheel in model.wheels]}
+    return _Recipe(name=f"{first.package}-{first.version}-{BF16}", identity=identity)
+
+
+def _quantised_recipe(source: Path, scheme: str, name: str) -> _Recipe:
     check_scheme(scheme)
     files = [asdict(file) for file in hash_files(source)]
     identity = {"recipe": RECIPE, "scheme": scheme, "label": ROUND_TO_NEAREST, "source": files}
-    command = [str(Path(quantise_script.__file__)), scheme, str(source)]
-    phase = f"round {name} to {scheme}"
-    return _derived(phase, f"{name}-{scheme}", identity, command, home=home, python=python, observer=observer)
+    return _Recipe(name=f"{name}-{scheme}", identity=identity)
 
 
 def _derived(
     phase: str,
-    name: str,
-    identity: Mapping[str, Any],
+    recipe: _Recipe,
     command: Sequence[str],
     *,
     home: Path,
@@ -91,10 +120,11 @@ def _derived(
     def fill(folder: Path) -> None:
         observer.phase(phase)
         run_script(python, [*command, str(folder)])
-        (folder / PROVENANCE_NAME).write_bytes(pretty_json({"schema_version": 1, "name": name, **identity}))
+        (folder / PROVENANCE_NAME).write_bytes(
+            pretty_json({"schema_version": 1, "name": recipe.name, **recipe.identity})
+        )
 
-    key = sha256_bytes(canonical_json(identity))[:12]
-    return make_folder(home / "models" / "derived" / f"{name}-{key}", fill, observer)
+    return make_folder(recipe.folder(home), fill, observer)
 
 
 def run_script(python: Path, command: Sequence[str]) -> None:

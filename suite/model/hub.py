@@ -26,15 +26,24 @@ def fetch_snapshot(model: HubModel, *, home: Path, observer: Observer) -> Path:
         MissingPrerequisite: the hub cannot be reached and the snapshot is not here whole, the repository or commit
             does not exist or is closed to this user, or the disk is full.
     """
-    record = home / "models" / "hub" / f"{model.repository.replace('/', '--')}-{model.revision}.json"
-    if (folder := _recorded(record)) is not None:
+    if (folder := find_snapshot(model, home=home)) is not None:
         return folder
+    record = _record(model, home)
     observer.phase(f"fetch {model.repository} at {model.revision[:12]}")
     with only_process(record.with_name(f".{record.stem}.lock"), observer):
         folder = _download(model)
         files = {path.as_posix(): (folder / path).stat().st_size for path in model_files(folder)}
         write_atomic(record, canonical_json({"schema_version": 1, "folder": str(folder), "files": files}))
     return folder
+
+
+def find_snapshot(model: HubModel, *, home: Path) -> Path | None:
+    """The folder of an earlier fetch, if it is still whole."""
+    return _recorded(_record(model, home))
+
+
+def _record(model: HubModel, home: Path) -> Path:
+    return home / "models" / "hub" / f"{model.repository.replace('/', '--')}-{model.revision}.json"
 
 
 def _recorded(record: Path) -> Path | None:
