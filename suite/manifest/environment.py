@@ -42,7 +42,7 @@ _SECRET_VALUE = re.compile(
     r"|AKIA[0-9A-Z]{12,}|ASIA[0-9A-Z]{12,}"
     r"|AIza[0-9A-Za-z_-]{20,}"
     r"|nvapi-[\w-]{16,}"
-    r"|eyJ[\w-]{8,}\.[\w-]{8,}"
+    r"|eyJ[\w-]{4,}\.[\w-]{4,}"
     r"|-----BEGIN"
     r"|[A-Za-z][A-Za-z0-9+.-]*://[^\s/]*@"
     r"|(?i:bearer\s+\S{8,})"

@@ -32,7 +32,8 @@ def explain(error: ValidationError, document: Document) -> Iterator[Problem]:
     for item in error.errors(include_url=False):
         path, rest = _locate(document, item["loc"])
         full = (*path, *rest) if item["type"] == "missing" else path
-        if full in seen:
+        # A union tells the same fault once for each member, and a list its length once more for each faulty item.
+        if full in seen or (item["type"] == "too_short" and any(other[: len(full)] == full for other in seen)):
             continue
         seen.add(full)
         place = next(document.places[path[:n]] for n in range(len(path), -1, -1) if path[:n] in document.places)
@@ -43,16 +44,17 @@ def _locate(document: Document, loc: tuple[int | str, ...]) -> tuple[KeyPath, Ke
     """Split a location into the part that stands in the file and the key that does not. Union tags are dropped."""
     node: Any = document.value
     path: KeyPath = ()
+    rest: KeyPath = ()
     for part in loc:
+        rest = (part,)
         if isinstance(node, dict) and part in node:
             node = node[str(part)]
         elif isinstance(node, list) and isinstance(part, int) and part < len(node):
             node = node[part]
         else:
             continue
-        path = (*path, part)
-    last = loc[-1:] if loc and (not path or path[-1] != loc[-1]) else ()
-    return path, last
+        path, rest = (*path, part), ()
+    return path, rest
 
 
 def _message(item: Any) -> str:
