@@ -9,26 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from suite.observer import SilentObserver
-
 if TYPE_CHECKING:
     from suite.model.source import Source
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-
-
-class _Lines(SilentObserver):
-    """Phases and notes as plain lines on standard error."""
-
-    def phase(self, name: str, *, total: int | None = None, unit: str = "") -> None:
-        click.echo(name, err=True)
-
-    def note(self, text: str) -> None:
-        click.echo(text, err=True)
-
-    def warn(self, text: str) -> None:
-        click.echo(f"warning: {text}", err=True)
 
 
 @click.group()
@@ -44,6 +29,7 @@ def fetch(manifests: tuple[Path, ...], as_json: bool) -> None:
 
     A model that is here already needs no network. Downloads that were cut off are resumed.
     """
+    from suite.cli.progress import Progress
     from suite.files import pretty_json
     from suite.manifest.load import load_manifest
     from suite.model.ensure import ensure_model
@@ -56,7 +42,8 @@ def fetch(manifests: tuple[Path, ...], as_json: bool) -> None:
         manifest = load_manifest(path)
         source = source_of(manifest.model, manifest=manifest.file)
         python = _interpreter(source, manifest.runtime.python)
-        folder = ensure_model(source, home=suite_home(), python=python, observer=_Lines())
+        with Progress() as progress:
+            folder = ensure_model(source, home=suite_home(), python=python, observer=progress.line(manifest.name))
         if not as_json:
             click.echo(folder)
             continue
@@ -65,7 +52,7 @@ def fetch(manifests: tuple[Path, ...], as_json: bool) -> None:
         ]
         found.append({"manifest": str(path), "folder": str(folder), "files": files})
     if as_json:
-        click.get_binary_stream("stdout").write(pretty_json({"schema_version": 1, "models": found}))
+        click.echo(pretty_json({"schema_version": 1, "models": found}), nl=False)
 
 
 @model.command()
@@ -77,13 +64,16 @@ def derive(scheme: str, source: Path) -> None:
     Schemes: w8a8-int8, w8a8-fp8, w8a16, w4a16-g64 (or another group size). The result is a fixture of damage, not of
     quality: nothing is calibrated. An engine may lack a kernel for a scheme; vLLM on a CPU has none for w8a16.
     """
+    from suite.cli.progress import Progress
     from suite.model.ensure import ensure_model
     from suite.model.source import LocalModel
     from suite.stack.home import suite_home
 
     local = LocalModel(path=source, derive=scheme)
     python = _interpreter(local, None)
-    click.echo(ensure_model(local, home=suite_home(), python=python, observer=_Lines()))
+    with Progress() as progress:
+        folder = ensure_model(local, home=suite_home(), python=python, observer=progress.line(scheme))
+    click.echo(folder)
 
 
 @model.command("list")
@@ -100,7 +90,7 @@ def list_kept(as_json: bool) -> None:
             {"kind": item.kind, "name": item.name, "folder": str(item.folder), "size_bytes": item.size_bytes}
             for item in kept
         ]
-        click.get_binary_stream("stdout").write(pretty_json({"schema_version": 1, "models": rows}))
+        click.echo(pretty_json({"schema_version": 1, "models": rows}), nl=False)
         return
     for item in kept:
         click.echo(f"{item.kind:<8} {item.size_bytes / 1e6:>10,.1f} MB  {item.name}")
