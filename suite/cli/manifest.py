@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,10 +130,9 @@ def _stack(path: Path) -> Lock | Manifest:
 
 
 def _interpreter(loaded: Manifest, chosen: Path | None) -> Path:
-    if chosen is not None:
-        return chosen
-    named = loaded.runtime.python
-    return Path(named) if named is not None and named != "auto" else Path(sys.executable)
+    from suite.runtime.process import find_interpreter
+
+    return chosen if chosen is not None else find_interpreter(loaded.runtime.python, os.environ, loaded.root)
 
 
 def _echo_json(value: Any) -> None:
