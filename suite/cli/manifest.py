@@ -70,11 +70,13 @@ def lock(path: Path, out: Path | None, python: Path | None) -> None:
     """Resolve a manifest to its lock: fetch and hash the model, render the workload."""
     from suite.files import write_atomic
     from suite.manifest.load import load_manifest
+    from suite.manifest.lock import require_complete
     from suite.manifest.resolve import resolve
     from suite.observer import SilentObserver
     from suite.stack.home import suite_home
 
     loaded = load_manifest(path)
+    require_complete(loaded)
     made = resolve(loaded, home=suite_home(), python=_interpreter(loaded, python), observer=SilentObserver()).lock
     if out is None:
         click.echo(made.to_bytes(), nl=False)
