@@ -23,6 +23,7 @@ from suite.agent.sink import ChunkFile, RowSink, save_chunk
 from suite.agent.steps import Step, read_steps
 
 PROBE_ROWS = 64
+PROBE_GROUPS = 4
 
 
 class _Capture:
@@ -41,10 +42,7 @@ class _Capture:
         self.width = 0
         self.probe_positions: list[int] = []
         self.probe_rows: list[torch.Tensor] = []
-        every = max(1, int(self.wanted.sum()) // PROBE_ROWS)
-        self.probe_wanted = (
-            set(np.flatnonzero(self.wanted)[::every][:PROBE_ROWS].tolist()) if self.codec == "hidden" else set()
-        )
+        self.probe_wanted = probe_sample(np.flatnonzero(self.wanted)) if self.codec == "hidden" else frozenset()
         self.sink: RowSink | None = None
         if rank == 0 and self.codec != "sanity":
             self.sink = RowSink(
@@ -80,6 +78,18 @@ def wanted_positions(spec: dict[str, Any], num_tokens: int) -> np.ndarray[Any, A
     wanted[-1:] = False
     wanted[: spec["trusted_until"]] = False
     return wanted
+
+
+def probe_sample(positions: np.ndarray[Any, Any]) -> frozenset[int]:
+    """The positions whose live logits the replay probe compares: the first, the last and evenly spread groups.
+
+    Neighbours share one matrix product, so that the probe costs a few products and not one per row.
+    """
+    if len(positions) <= PROBE_ROWS:
+        return frozenset(positions.tolist())
+    group = PROBE_ROWS // PROBE_GROUPS
+    starts = np.linspace(0, len(positions) - group, PROBE_GROUPS).astype(int)
+    return frozenset(int(p) for start in starts for p in positions[start : start + group])
 
 
 class _ForcingSampler:
