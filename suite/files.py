@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import os
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def write_atomic(path: Path, data: bytes) -> None:
         MissingPrerequisite: the disk is full; nothing is left behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         with temporary.open("wb") as stream:
             stream.write(data)

@@ -26,9 +26,8 @@ def engine_arguments(lock: Lock) -> dict[str, Any]:
     """Keyword arguments of `vllm.LLM` for the settings under which `lock` is captured."""
     engine = lock.engine
     arguments: dict[str, Any] = {name: getattr(engine, name) for name in _SAME if getattr(engine, name) is not None}
-    # A cache in the model's own dtype is what vLLM calls `auto`; naming the dtype takes another path in some backends.
-    same_dtype = engine.kv_cache_dtype == engine.dtype
-    arguments["kv_cache_dtype"] = "auto" if same_dtype else engine.kv_cache_dtype
+    # Named even where it is the model's own dtype: under `auto` a checkpoint may bring an FP8 cache of its own.
+    arguments["kv_cache_dtype"] = engine.kv_cache_dtype
     if engine.flash_attn_version is not None:
         arguments["attention_config"] = {
             "backend": engine.attention_backend,
