@@ -20,6 +20,7 @@ COMMANDS = {
     "manifest": ("suite.cli.manifest", "Check, show, lock and compare manifests."),
     "workload": ("suite.cli.workload", "Synthesize and render sessions."),
     "model": ("suite.cli.model", "Fetch and derive the models that manifests name."),
+    "reference": ("suite.cli.reference", "Publish, take in, check and list reference packs."),
     "sbom": ("suite.cli.sbom", "List what a stack is made of."),
 }
 
