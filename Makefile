@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 
-# The CPU build of torch comes from a folder that pip is told to look in, if the wheel lies there, else from this index.
-TORCH_FIND_LINKS ?= $(shell $(PYTHON) -m pip config get :env:.find-links 2>/dev/null || $(PYTHON) -m pip config get global.find-links 2>/dev/null)
+# The CPU build of torch comes from a folder in TORCH_FIND_LINKS (by default those in which pip is told to look) if the
+# wheel lies there, else from this index.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 # The stacks that `make demo` measures; the runner finds or makes their reference.
@@ -14,7 +14,7 @@ DEMO ?= manifests/cpu-kv-fp8.yaml manifests/cpu-w8a8-int8.yaml manifests/cpu-chu
 TESTS ?= tests
 MARKERS ?= not gpu and not container and not browser
 
-export TORCH_FIND_LINKS TORCH_INDEX
+export TORCH_INDEX
 export SUITE_VLLM_PYTHON ?= $(abspath $(VLLM_VENV))/bin/python
 INSTALL := requirements/install.sh $(PYTHON)
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Make a virtual environment from lock files: requirements/install.sh PYTHON VENV LOCKFILE...
 # Everything is checked by hash. uv does the work where pip can get it, else pip does; both follow pip's settings.
-# torch-cpu.txt is taken from a folder of TORCH_FIND_LINKS that holds the wheel, else from the index TORCH_INDEX.
+# torch-cpu.txt is taken from a folder of TORCH_FIND_LINKS (by default pip's) that holds the wheel, else from the index
+# TORCH_INDEX.
 set -euo pipefail
 python=$1 venv=$2
 shift 2
@@ -43,10 +44,11 @@ install() { # LOCKFILE uv-options...
 }
 
 torch_options() {
-    local version tag folder
+    local version tag folder folders
     version=$(sed -n 's/^torch==\([^ ]*\).*/\1/p' "$here/torch-cpu.txt")
     tag=$("$target" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
-    for folder in ${TORCH_FIND_LINKS:-}; do
+    folders=${TORCH_FIND_LINKS-$(pip_setting :env:.find-links) $(pip_setting global.find-links)}
+    for folder in $folders; do
         folder=${folder#file://}
         if compgen -G "$folder/torch-$version-$tag-*.whl" >/dev/null; then
             printf '%s\n' --no-index --find-links "$folder"
