@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from suite.errors import InvalidInput
-from suite.workload.template import Piece, Sentinels, Template, prefixes
+from suite.workload.template import Piece, Sentinels, Template
 
 CALL_ENVELOPES = (
     ("<tool_call>", "</tool_call>"),
@@ -161,48 +161,74 @@ def _place_ends(
         for index, (number, _) in enumerate(found)
     }  # fmt: skip
     head_end = found[0][1] if found else len(text)
+
+    def end_in(history: Sequence[dict[str, Any]]) -> tuple[int, bool] | None:
+        """Where the last message of this history ends in the whole text, and whether all that follows it is there."""
+        try:
+            clean, seen = sentinels.split(template.apply(history))
+        except InvalidInput:
+            return None
+        last, at = seen[-1] if seen else (None, 0)
+        if last is not None and last not in places:
+            return None
+        begin, limit = (0, head_end) if last is None else (places[last], following[last])
+        common = _common_length(clean[at:], text[begin:limit])
+        return begin + common, common == len(clean) - at
+
     start = 0
-    for index, prefix in enumerate(prefixes(template.apply, sentinels.messages)):
-        message = messages[index]
-        message.start = start
-        end, exact = start, False
-        if prefix is not None:
-            clean, seen = sentinels.split(prefix)
-            last, at = seen[-1] if seen else (None, 0)
-            if last is None or last in places:
-                begin, limit = (0, head_end) if last is None else (places[last], following[last])
-                tail = clean[at:]
-                common = _common_length(tail, text[begin:limit])
-                end, exact = begin + common, common == len(tail)
+    for index, message in enumerate(messages):
+        ended = end_in(_recent(sentinels.messages, index + 1))
+        if ended is None or (message.role == "assistant" and not ended[1]):
+            ended = end_in(sentinels.messages[: index + 1])
+        end, exact = ended or (start, False)
         own = message.last_piece_end or start
         if message.role == "assistant" and (not exact or end < own):
             raise _unlocated("what the template writes after this turn depends on what follows", index)
         if index == len(messages) - 1:
             end = len(text)
+        message.start = start
         start = message.end = max(end, own, start)
+
+
+def _recent(messages: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Of the first `count` messages the system message and all from the last user message on.
+
+    Rendering every history from its beginning would take time that grows with the square of the length. What is
+    learnt from the shorter one is checked against the whole text, and the full history is used where it differs.
+    """
+    start = max((index for index in range(count) if messages[index]["role"] == "user"), default=0)
+    head = [messages[0]] if start and messages[0]["role"] == "system" else []
+    return [*head, *messages[start:count]]
 
 
 def _place_output(template: Template, messages: Sequence[MessageLayout], index: int, text: str) -> None:
     message = messages[index]
-    history = template.messages[:index]
-    prompt = ""
-    if index:
-        without = template.apply(history)
-        with_prompt = template.apply(history, generation_prompt=True)
-        if not with_prompt.startswith(without):
-            raise _unlocated("the generation prompt changes the history before it", index)
-        prompt = with_prompt[len(without) :]
     _place_calls(template.messages[index], message, text)
     bound = message.first_piece_start
     if bound is None:
         raise _unlocated("nothing of this assistant message is in the text", index)
-    common = _common_length(prompt, text[message.start : bound])
+    start = text[message.start : bound]
+    prompt = _generation_prompt(template, _recent(template.messages, index))
+    if prompt is None or not start.startswith(prompt):
+        prompt = _generation_prompt(template, template.messages[:index])
+    if prompt is None:
+        raise _unlocated("the generation prompt changes the history before it", index)
+    common = _common_length(prompt, start)
     if prompt and not common:
         raise _unlocated("the turn does not begin with the generation prompt", index)
     message.output_start = message.start + common
     if message.calls and message.calls[0].end is None and not (message.content or message.reasoning):
         # All that the assistant wrote in this turn is calls, whatever their form.
         message.calls = [replace(message.calls[0], start=message.output_start)]
+
+
+def _generation_prompt(template: Template, history: Sequence[dict[str, Any]]) -> str | None:
+    try:
+        without = template.apply(history)
+        with_prompt = template.apply(history, generation_prompt=True)
+    except InvalidInput:
+        return None
+    return with_prompt[len(without) :] if with_prompt.startswith(without) else None
 
 
 def _place_calls(original: dict[str, Any], message: MessageLayout, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from suite.errors import InvalidInput
-from suite.files import canonical_json, pretty_json, read_json, sha256_bytes, strict_json
+from suite.files import canonical_json, read_json, sha256_bytes, strict_json
 
 SCHEMA_VERSION = 1
 MAX_SESSION_BYTES = 64 * 1024 * 1024
@@ -153,12 +154,20 @@ class Session(_Model):
     marks: list[Mark] = Field(default_factory=list)
 
     def to_json(self) -> bytes:
-        """The file's bytes: sorted keys, indented, absent values left out."""
-        return pretty_json(self.model_dump(mode="json", exclude_none=True, exclude_defaults=False))
+        """The file's bytes, absent values left out. Keys keep their order, which templates write into the text."""
+        value = self.model_dump(mode="json", exclude_none=True)
+        return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON of the session; numbers with a fraction enter it as decimal text."""
-        return sha256_bytes(canonical_json(_without_floats(self.model_dump(mode="json", exclude_none=True))))
+        """SHA-256 of the session's canonical JSON.
+
+        Tools and template arguments enter it as JSON text in their own order, since that order reaches the model;
+        numbers with a fraction enter it as decimal text.
+        """
+        value = self.model_dump(mode="json", exclude_none=True)
+        for key in ("tools", "chat_template_kwargs"):
+            value[key] = json.dumps(value[key], ensure_ascii=False)
+        return sha256_bytes(canonical_json(_without_floats(value)))
 
 
 def load_session(path: Path) -> Session:

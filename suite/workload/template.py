@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -220,14 +220,3 @@ class Sentinels:
             last = match.end()
         clean.append(text[last:])
         return "".join(clean), found
-
-
-def prefixes(
-    apply: Callable[[Sequence[Mapping[str, Any]]], str], messages: Sequence[Mapping[str, Any]]
-) -> Iterator[str | None]:
-    """The text of the first message, the first two, and so on; None where the template refuses such a history."""
-    for count in range(1, len(messages) + 1):
-        try:
-            yield apply(messages[:count])
-        except InvalidInput:
-            yield None

@@ -1,0 +1,145 @@
+"""`suite workload`: write, render and read sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from suite.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from suite.workload.rendered import Rendered
+
+_TOKENIZER = click.option(
+    "--tokenizer", type=click.Path(path_type=Path), metavar="DIR", help="Model folder that holds tokenizer.json."
+)
+_TEMPLATE = click.option(
+    "--chat-template",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Jinja template in place of the model's own.",
+)
+_SESSION = click.argument("session", type=click.Path(path_type=Path))
+
+
+@click.group()
+def workload() -> None:
+    """Synthesize, render and show sessions."""
+
+
+@workload.command()
+@click.option("--tokens", "num_tokens", type=int, required=True, help="Length to reach, never to exceed.")
+@click.option("--seed", type=int, required=True, help="Decides what happens in the session.")
+@_TOKENIZER
+@_TEMPLATE
+@click.option("--name", help="The session's name. [default: netops-lab-<thousands>k]")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE", help="Where to write it. [default: standard output]"
+)
+def synthesize(
+    num_tokens: int, seed: int, tokenizer: Path | None, chat_template: Path | None, name: str | None, out: Path | None
+) -> None:
+    """Write a synthetic network-operations session.
+
+    Its length is measured with the tokenizer and template given, else estimated at 3 characters a token. It ends with
+    an answer of the agent, at most 256 tokens short of --tokens. The text is off-policy: no model wrote it.
+    """
+    from suite.files import write_atomic
+    from suite.workload.synthesize import synthesize as write_session
+    from suite.workload.synthesize import token_counter
+
+    if chat_template and not tokenizer:
+        raise InvalidInput("--chat-template needs --tokenizer", where="--chat-template")
+    measure = token_counter(tokenizer, _text(chat_template)) if tokenizer else None
+    session = write_session(num_tokens, seed, measure=measure, name=name)
+    if out is None:
+        click.echo(session.to_json(), nl=False)
+        return
+    write_atomic(out, session.to_json())
+    count = f"{measure(session):,} tokens" if measure else "length estimated without a tokenizer"
+    click.echo(f"{out}: {len(session.messages)} messages, {count}")
+
+
+@workload.command()
+@_SESSION
+@_TOKENIZER
+@_TEMPLATE
+@click.option("--json", "as_json", is_flag=True, help="Print the whole rendering as JSON.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the whole rendering as JSON.")
+def render(session: Path, tokenizer: Path | None, chat_template: Path | None, as_json: bool, out: Path | None) -> None:
+    """Render SESSION to token ids with spans, and count them."""
+    from suite.files import write_atomic
+    from suite.workload.render import render as render_session
+    from suite.workload.session import load_session
+
+    if tokenizer is None:
+        raise InvalidInput("a tokenizer is needed", where="--tokenizer", hint="give the model's folder")
+    rendered = render_session(load_session(session), tokenizer, chat_template=_text(chat_template))
+    if out is not None:
+        write_atomic(out, rendered.to_json())
+    if as_json:
+        click.echo(rendered.to_json(), nl=False)
+        return
+    click.echo(_summary(rendered))
+    for flag in rendered.flags:
+        click.echo(f"flag: message {flag.turn} ({flag.role}): {flag.text!r}: {flag.reason}", err=True)
+
+
+@workload.command()
+@_SESSION
+def show(session: Path) -> None:
+    """Print SESSION for reading."""
+    from suite.workload.session import load_session
+    from suite.workload.transcript import transcript
+
+    loaded = load_session(session)
+    source = loaded.provenance
+    click.echo(f"{loaded.name}: {source.kind}, {source.generator}, licence {loaded.licence}")
+    click.echo(f"{source.note}\n" if source.note else "")
+    for line in transcript(loaded):
+        click.echo(line)
+
+
+def _text(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return path.read_bytes().decode()
+    except OSError as error:
+        raise InvalidInput(f"cannot be read: {error.strerror}", where=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput("not UTF-8 text", where=str(path)) from error
+
+
+def _summary(rendered: Rendered) -> str:
+    from tabulate import tabulate
+
+    from suite.workload.rendered import OUTER_KINDS
+
+    counts: dict[str, list[int]] = {}
+    for span in rendered.spans:
+        row = counts.setdefault(span.kind, [0, 0])
+        row[0] += 1
+        row[1] += span.end - span.start
+    rows = [
+        [kind if kind in OUTER_KINDS else f"  {kind}", number, tokens]
+        for kind, (number, tokens) in sorted(counts.items(), key=lambda item: (item[0] not in OUTER_KINDS, -item[1][1]))
+    ]
+    rows.append(["all tokens", "", rendered.num_tokens])
+    roles: dict[str, int] = {}
+    for turn in rendered.turns:
+        roles[turn.role] = roles.get(turn.role, 0) + 1
+    turns = ", ".join(f"{number} {role}" for role, number in roles.items())
+    return "\n".join(
+        [
+            tabulate(rows, headers=["span", "spans", "tokens"], tablefmt="simple"),
+            "",
+            f"{len(rendered.turns)} turns: {turns}. Indented kinds lie inside the others.",
+            f"workload       {rendered.workload_digest}",
+            f"tokens         {rendered.tokens_sha256}",
+            f"tokenizer      {rendered.tokenizer_sha256}",
+            f"chat template  {rendered.chat_template_sha256}",
+        ]
+    )
