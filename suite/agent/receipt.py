@@ -208,53 +208,6 @@ def packages() -> dict[str, str]:
     return found
 
 
-def effective_settings(receipt: dict[str, Any]) -> dict[str, Any]:
-    """One rank's receipt reduced to the settings that a manifest can request, under the manifest's names.
-
-    A value that differs between layers is a sorted list, so it never equals a single requested value by accident.
-    """
-    attention = receipt["attention"]
-    return {
-        "attention_backend": _single(layer["backend"] for layer in attention if layer["kv_cache_dtype"] is not None),
-        "kv_cache_dtype": _single(
-            receipt["dtype"] if layer["kv_cache_dtype"] == "auto" else layer["kv_cache_dtype"]
-            for layer in attention
-            if layer["kv_cache_dtype"] is not None
-        ),
-        "gdn_prefill_backend": _single(
-            layer["gdn_prefill_backend"] for layer in attention if layer["gdn_prefill_backend"]
-        ),
-        "dtype": receipt["dtype"],
-        "quantization": receipt["quantization"],
-        "tensor_parallel_size": receipt["parallel"]["tensor_parallel_size"],
-        "enforce_eager": receipt["graphs"]["enforce_eager"],
-        "enable_prefix_caching": receipt["kv_cache"]["prefix_caching"],
-        "max_num_batched_tokens": receipt["scheduler"]["max_num_batched_tokens"],
-        "max_num_seqs": receipt["scheduler"]["max_num_seqs"],
-        "max_model_len": receipt["max_model_len"],
-        "model_runner": "v2"
-        if ".gpu.model_runner" in receipt["model_runner"] or ".cpu.model_runner" in receipt["model_runner"]
-        else "v1",
-        "threads": receipt["torch"]["threads"] if receipt["device"]["kind"] == "cpu" else None,
-        "device_kind": receipt["device"]["kind"],
-        "architecture": receipt["device"].get("compute_capability") or receipt["device"].get("architecture"),
-    }
-
-
-def mismatches(expected: dict[str, Any], effective: dict[str, Any]) -> list[str]:
-    """Each requested setting that the engine did not take, as a sentence."""
-    return [
-        f"{name}: requested {wanted!r}, effective {effective.get(name)!r}"
-        for name, wanted in sorted(expected.items())
-        if wanted is not None and effective.get(name) != wanted
-    ]
-
-
-def _single(values: Iterable[Any]) -> Any:
-    found = sorted({str(value) for value in values if value is not None})
-    return found[0] if len(found) == 1 else (found or None)
-
-
 def _kernels(owner: Any, depth: int = 2, seen: set[int] | None = None) -> list[str]:
     """Names of kernel objects reachable from a quantisation method or scheme."""
     seen = set() if seen is None else seen

@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 import os
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import safe_open
 
-from suite.agent.events import Events, write_json
+from suite.agent.events import AgentFailure, Events, failure_of, write_json, write_outcome
 from suite.agent.head import load_head
 from suite.agent.rows import row_bytes, row_hashes
-from suite.agent.sink import is_disk_full
 
 _POLL_SECONDS = 0.002
 
@@ -65,11 +65,8 @@ def main(request_file: Path) -> int:
     events = Events(out)
     try:
         run(request, events)
-    except (OSError, ValueError) as error:
-        kind = "disk_full" if is_disk_full(error) else "engine"
-        write_json(
-            out / "outcome.json", {"status": "failed", "kind": kind, "message": str(error), "hint": "see engine.log"}
-        )
-        return 1
-    write_json(out / "outcome.json", {"status": "done", "pid": os.getpid()})
-    return 0
+    except Exception as error:  # noqa: BLE001 - told by the outcome; the log has the traceback
+        if not isinstance(error, AgentFailure):
+            traceback.print_exc()
+        return write_outcome(out, failure_of(error))
+    return write_outcome(out, None, pid=os.getpid())

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import os
 import queue
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,44 +15,41 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from suite.agent.chunks import ChunkFile, chunk_name, file_sha256, record_chunk
+from suite.agent.events import AgentFailure
 from suite.agent.rows import row_bytes, row_facts
 
 _BUFFERS = 8
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ChunkFile:
-    """One written chunk."""
+def save_chunk(folder: Path, name: str, tensors: dict[str, torch.Tensor], *, non_finite_rows: int) -> ChunkFile:
+    """Write one chunk to a temporary name, note its hash in the journal, and rename it.
 
-    file: str
-    sha256: str
-    size_bytes: int
-    num_rows: int
-    first_position: int
-    last_position: int
-
-
-def save_chunk(path: Path, tensors: dict[str, torch.Tensor]) -> tuple[str, int]:
-    """Write one safetensors file to a temporary name and rename it; return its SHA-256 and size in bytes."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    Raises:
+        OSError, SafetensorError: the disk is full, for instance; nothing is left behind.
+    """
+    path = folder / name
+    temporary = folder / f".{name}.tmp"
+    positions = tensors["positions"]
     try:
         save_file(tensors, str(temporary))
-        data = hashlib.sha256()
         with temporary.open("rb") as stream:
             os.fsync(stream.fileno())
-            while block := stream.read(1 << 22):
-                data.update(block)
-        size = temporary.stat().st_size
+        chunk = ChunkFile(
+            file=name,
+            sha256=file_sha256(temporary),
+            size_bytes=temporary.stat().st_size,
+            num_rows=len(positions),
+            first_position=int(positions[0]),
+            last_position=int(positions[-1]),
+            non_finite_rows=non_finite_rows,
+        )
+        record_chunk(folder, chunk)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    return data.hexdigest(), size
-
-
-def is_disk_full(error: BaseException) -> bool:
-    """Whether an error, ours or the safetensors library's, says that the disk is full."""
-    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "os error 28" in str(error).lower()
+    return chunk
 
 
 class RowSink:
@@ -87,26 +81,27 @@ class RowSink:
         """
         self.folder = folder
         self.chunks: list[ChunkFile] = list(kept)
-        self.non_finite_rows = 0
         self.num_rows = sum(chunk.num_rows for chunk in kept)
+        self.non_finite_rows = sum(chunk.non_finite_rows for chunk in kept)
         self.busy_seconds = 0.0
+        self.error: BaseException | None = None
+        """What stopped the writer. The engine goes on until somebody looks: ranks must not part company in a step."""
         self._tokens = tokens
         self._chunk_rows = chunk_rows
         self._compare = compare
         self._facts = facts
-        self._error: BaseException | None = None
+        self._last_position = kept[-1].last_position if kept else -1
         self._queue: queue.Queue[tuple[torch.Tensor, Any, np.ndarray[Any, Any]] | None] = queue.Queue(_BUFFERS)
         self._rows: torch.Tensor | None = None
         self._positions = np.empty(chunk_rows, np.int64)
         self._filled = 0
+        self._flush_at_end = True
         self._stream: Any = None
         self._thread = threading.Thread(target=self._run, name="suite-writer", daemon=True)
         self._thread.start()
 
     def push(self, rows: torch.Tensor, positions: np.ndarray[Any, Any]) -> None:
         """Queue `rows[: len(positions)]`; on the CPU the caller must not write to `rows` again."""
-        if self._error is not None:
-            raise self._error
         rows = rows[: len(positions)]
         if not rows.is_cuda:
             self._queue.put((rows, None, positions))
@@ -122,16 +117,11 @@ class RowSink:
         rows.record_stream(self._stream)
         self._queue.put((host, ready, positions))
 
-    def close(self) -> None:
-        """Write what is left and stop.
-
-        Raises:
-            OSError: the writer failed, on a full disk for instance.
-        """
+    def close(self, *, flush: bool = True) -> None:
+        """Stop; with `flush` write the rows of the last, shorter chunk. `error` says whether all went well."""
+        self._flush_at_end = flush
         self._queue.put(None)
         self._thread.join()
-        if self._error is not None:
-            raise self._error
 
     def _run(self) -> None:
         _use_all_cores()
@@ -139,21 +129,30 @@ class RowSink:
             item = self._queue.get()
             started = time.perf_counter()
             try:
-                if item is None:
-                    if self._error is None:
-                        self._flush()
-                    return
-                if self._error is None:
-                    rows, ready, positions = item
-                    if ready is not None:
-                        ready.synchronize()
-                    self._add(rows, positions)
-            except BaseException as error:  # noqa: BLE001 - reported to the engine's thread by push() and close()
-                self._error = error
-                if item is None:
-                    return
-            finally:
-                self.busy_seconds += time.perf_counter() - started
+                if self.error is None:
+                    self._handle(item)
+            except BaseException as error:  # noqa: BLE001 - kept for the engine's thread
+                self.error = error
+            self.busy_seconds += time.perf_counter() - started
+            if item is None:
+                return
+
+    def _handle(self, item: tuple[torch.Tensor, Any, np.ndarray[Any, Any]] | None) -> None:
+        if item is None:
+            if self._flush_at_end:
+                self._flush()
+            return
+        rows, ready, positions = item
+        if ready is not None:
+            ready.synchronize()
+        if positions[0] <= self._last_position:
+            raise AgentFailure(
+                "incomplete",
+                f"position {positions[0]} was computed again after {self._last_position}: the request was preempted",
+                "give the engine more KV cache memory",
+            )
+        self._last_position = int(positions[-1])
+        self._add(rows, positions)
 
     def _add(self, rows: torch.Tensor, positions: np.ndarray[Any, Any]) -> None:
         if self._rows is None:
@@ -173,8 +172,6 @@ class RowSink:
             return
         rows, positions = self._rows[: self._filled], self._positions[: self._filled].copy()
         name = chunk_name(len(self.chunks))
-        finite = torch.isfinite(rows).all(dim=1)
-        self.non_finite_rows += int((~finite).sum())
         tensors = {
             "rows": rows,
             "positions": torch.from_numpy(positions),
@@ -182,58 +179,25 @@ class RowSink:
         }
         if self._facts:
             tensors |= row_facts(rows)
-        path = self.folder / name
         if self._compare:
-            _check_same(path, tensors)
+            _check_same(self.folder / name, tensors)
             self._compare = False
-        sha256, size = save_chunk(path, tensors)
-        self.chunks.append(
-            ChunkFile(
-                file=name,
-                sha256=sha256,
-                size_bytes=size,
-                num_rows=self._filled,
-                first_position=int(positions[0]),
-                last_position=int(positions[-1]),
-            )
-        )
+        non_finite = int((~torch.isfinite(rows).all(dim=1)).sum())
+        self.chunks.append(save_chunk(self.folder, name, tensors, non_finite_rows=non_finite))
+        self.non_finite_rows += non_finite
         self.num_rows += self._filled
         self._filled = 0
-
-
-class NotRepeatable(Exception):
-    """After a restart a row differs from the one the interrupted start had written."""
-
-
-def chunk_name(index: int) -> str:
-    """File name of the chunk with this index."""
-    return f"chunk-{index:05d}.safetensors"
-
-
-def read_whole_chunks(folder: Path) -> list[ChunkFile]:
-    """The chunks an interrupted start left behind, in order. A chunk file that exists is whole: it was renamed."""
-    chunks: list[ChunkFile] = []
-    while (path := folder / chunk_name(len(chunks))).is_file():
-        with safe_open(str(path), framework="pt") as file:
-            positions = file.get_tensor("positions")
-        chunks.append(
-            ChunkFile(
-                file=path.name,
-                sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
-                size_bytes=path.stat().st_size,
-                num_rows=len(positions),
-                first_position=int(positions[0]),
-                last_position=int(positions[-1]),
-            )
-        )
-    return chunks
 
 
 def _check_same(path: Path, tensors: dict[str, torch.Tensor]) -> None:
     with safe_open(str(path), framework="pt") as file:
         same = torch.equal(file.get_tensor("positions"), tensors["positions"])
         if not same or not np.array_equal(row_bytes(file.get_tensor("rows")), row_bytes(tensors["rows"])):
-            raise NotRepeatable(path.name)
+            raise AgentFailure(
+                "not_repeatable",
+                f"after the restart a row of {path.name} differs from what the interrupted start had written",
+                "the stack does not repeat itself bit for bit: run without --resume to capture it in one go",
+            )
 
 
 def _use_all_cores() -> None:

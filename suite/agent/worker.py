@@ -9,6 +9,7 @@ token that the decode path replaces by the recorded one.
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,13 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from suite.agent.events import Events
+from suite.agent.chunks import ChunkFile
+from suite.agent.events import AgentFailure, Events, failure_of
 from suite.agent.head import Head, describe_head, fingerprint, load_head, pad_rows, save_shard
+from suite.agent.positions import probe_sample, wanted_positions
 from suite.agent.receipt import worker_receipt
-from suite.agent.sink import ChunkFile, RowSink, save_chunk
+from suite.agent.sink import RowSink, save_chunk
 from suite.agent.steps import Step, read_steps
-
-PROBE_ROWS = 64
-PROBE_GROUPS = 4
 
 
 class _Capture:
@@ -34,7 +34,13 @@ class _Capture:
         self.path: str = spec["path"]
         self.codec: str = spec["codec"]
         self.tokens = np.load(spec["tokens"])
-        self.wanted = wanted_positions(spec, len(self.tokens))
+        self.wanted = wanted_positions(
+            path=spec["path"],
+            stride=spec["stride"],
+            ranges=spec["ranges"],
+            num_tokens=len(self.tokens),
+            trusted_until=spec["trusted_until"],
+        )
         self.rows_per_gemm: int = spec["rows_per_gemm"]
         self.steps: list[tuple[int, int]] = []
         self.hook_seconds = 0.0
@@ -48,7 +54,7 @@ class _Capture:
             self.sink = RowSink(
                 Path(spec["out"]),
                 tokens=self.tokens,
-                chunk_rows=spec["chunk_rows"],
+                chunk_rows=min(spec["chunk_rows"], max(1, int(self.wanted.sum()))),
                 kept=[ChunkFile(**chunk) for chunk in spec["kept"]],
                 compare=spec["compare"],
                 facts=self.codec == "logits",
@@ -58,38 +64,14 @@ class _Capture:
         self.current: tuple[Step, torch.Tensor] | None = None
         self.events = Events(Path(spec["out"])) if rank == 0 else None
 
-
-def wanted_positions(spec: dict[str, Any], num_tokens: int) -> np.ndarray[Any, Any]:
-    """Boolean `[num_tokens]`: at which positions a row is kept.
-
-    Prefill: p % stride == stride - 1, and for each token range [a, b) the positions a - 1 to b - 2, which predict its
-    tokens. Decode: a to b - 2, since the range's first token is chosen by prefill kernels. The last
-    token never has a row. Positions before `trusted_until`, which an interrupted start has written, are left out.
-    """
-    wanted = np.zeros(num_tokens, bool)
-    if spec["path"] == "prefill":
-        if spec["stride"]:
-            wanted[spec["stride"] - 1 :: spec["stride"]] = True
-        for a, b in spec["ranges"]:
-            wanted[max(a - 1, 0) : b - 1] = True
-    else:
-        for a, b in spec["ranges"]:
-            wanted[a : max(a, b - 1)] = True
-    wanted[-1:] = False
-    wanted[: spec["trusted_until"]] = False
-    return wanted
-
-
-def probe_sample(positions: np.ndarray[Any, Any]) -> frozenset[int]:
-    """The positions whose live logits the replay probe compares: the first, the last and evenly spread groups.
-
-    Neighbours share one matrix product, so that the probe costs a few products and not one per row.
-    """
-    if len(positions) <= PROBE_ROWS:
-        return frozenset(positions.tolist())
-    group = PROBE_ROWS // PROBE_GROUPS
-    starts = np.linspace(0, len(positions) - group, PROBE_GROUPS).astype(int)
-    return frozenset(int(p) for start in starts for p in positions[start : start + group])
+    def stop(self, *, flush: bool) -> AgentFailure | None:
+        """End the writer; what went wrong in it, if anything did."""
+        if self.events is not None:
+            self.events.close()
+        if self.sink is None:
+            return None
+        self.sink.close(flush=flush)
+        return None if self.sink.error is None else failure_of(self.sink.error)
 
 
 class _ForcingSampler:
@@ -164,11 +146,14 @@ class CaptureWorker:
         self._suite_capture = _Capture(spec, get_tensor_model_parallel_rank())
 
     def suite_disarm(self) -> dict[str, Any] | None:
-        """Write what is left and stop keeping rows; rank 0 returns the chunks, steps and counts."""
+        """Write what is left and stop keeping rows; rank 0 returns the chunks, steps and counts, or its failure."""
         capture, self._suite_capture = self._suite_capture, None
         assert capture is not None, "suite_arm comes first"
+        failure = capture.stop(flush=True)
         if capture.rank != 0:
             return None
+        if failure is not None:
+            return {"failure": [failure.kind, failure.message, failure.hint]}
         result: dict[str, Any] = {
             "steps": capture.steps,
             "width": capture.width,
@@ -177,22 +162,33 @@ class CaptureWorker:
             "nll": [capture.nll_sum, capture.nll_count],
         }
         if capture.sink is not None:
-            sink = capture.sink
-            sink.close()
             result |= {
-                "chunks": [{name: getattr(c, name) for name in ChunkFile.__slots__} for c in sink.chunks],
-                "num_rows": sink.num_rows,
-                "non_finite_rows": sink.non_finite_rows,
-                "writer_seconds": sink.busy_seconds,
+                "chunks": [asdict(chunk) for chunk in capture.sink.chunks],
+                "num_rows": capture.sink.num_rows,
+                "non_finite_rows": capture.sink.non_finite_rows,
+                "writer_seconds": capture.sink.busy_seconds,
             }
         self._suite_probe = (capture.probe_positions, capture.probe_rows)
         return result
 
-    def suite_save_head(self, folder: str) -> str | None:
+    def suite_abandon(self) -> list[str] | None:
+        """After an error: stop, and write no chunk that is not full; returns the writer's failure, if it had one."""
+        capture, self._suite_capture = self._suite_capture, None
+        failure = None if capture is None else capture.stop(flush=False)
+        return None if failure is None else [failure.kind, failure.message, failure.hint]
+
+    def suite_save_head(self, folder: str) -> dict[str, Any] | None:
         """Keep this rank's shard of the output head by hash; None where it cannot be replayed (quantised)."""
         parts = describe_head(self.model_runner.get_model())  # type: ignore[attr-defined]
         rank: int = self.rank  # type: ignore[attr-defined]
-        return None if parts is None else save_shard(Path(folder), rank, parts)
+        if parts is None:
+            return None
+        return {
+            "sha256": save_shard(Path(folder), rank, parts),
+            "scale": parts["scale"],
+            "soft_cap": parts["soft_cap"],
+            "has_bias": parts["bias"] is not None,
+        }
 
     def suite_replay_probe(
         self, heads: str, shards: list[str], chunk: list[str], rows_per_gemm: int
@@ -227,16 +223,15 @@ class CaptureWorker:
     def suite_fingerprint(
         self, folder: str, chunk: dict[str, Any], heads: str, shards: list[str], rows_per_gemm: int
     ) -> dict[str, Any]:
-        """Rank 0: rewrite a hidden chunk with the facts of its rows' logits added; returns its new hash and size."""
+        """Rank 0: rewrite a hidden chunk with the facts of its rows' logits added; returns it as it is then."""
         if self.rank != 0:  # type: ignore[attr-defined]
             return {}
         device = str(self.device)  # type: ignore[attr-defined]
         if self._suite_head is None or self._suite_head[0] != shards:
             self._suite_head = (shards, load_head(Path(heads), shards, device))
         path = Path(folder) / chunk["file"]
-        tensors, finite = fingerprint(load_file(str(path)), self._suite_head[1], device, rows_per_gemm)
-        sha256, size = save_chunk(path, tensors)
-        return {"sha256": sha256, "size_bytes": size, "non_finite": not finite}
+        tensors, non_finite = fingerprint(load_file(str(path)), self._suite_head[1], device, rows_per_gemm)
+        return asdict(save_chunk(Path(folder), chunk["file"], tensors, non_finite_rows=non_finite))
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _suite_see(self, runner: Any, state: Any) -> None:
@@ -261,6 +256,8 @@ class CaptureWorker:
             for start in range(0, len(local), capture.rows_per_gemm):
                 self._suite_keep(runner, capture, hidden, step, local[start : start + capture.rows_per_gemm])
         capture.hook_seconds += time.perf_counter() - started
+        if capture.sink is not None and capture.sink.error is not None:
+            raise capture.sink.error
 
     def _suite_keep(
         self, runner: Any, capture: _Capture, hidden: torch.Tensor, step: Step, local: np.ndarray[Any, Any]

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from suite.errors import InvalidInput, MissingPrerequisite, RunFailed, SuiteError
+from suite.agent.events import DISK_FULL_EXIT
+from suite.errors import InvalidInput, MissingPrerequisite, RunFailed, SuiteError, VerificationFailed
 from suite.files import read_json
 from suite.observer import Observer
 
 _LOG_TAIL_LINES = 15
-_ERRORS: dict[str, type[SuiteError]] = {"context": InvalidInput, "disk_full": MissingPrerequisite}
+_ERRORS: dict[str, type[SuiteError]] = {
+    "context": InvalidInput,
+    "disk_full": MissingPrerequisite,
+    "altered": VerificationFailed,
+}
 
 
 class EventReader:
@@ -32,7 +37,11 @@ class EventReader:
         self._offset += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._report(json.loads(line))
+            try:
+                event = json.loads(line)
+            except ValueError:  # torn by a kill or a full disk; the next line is whole again
+                continue
+            self._report(event)
 
     def _report(self, event: dict[str, object]) -> None:
         if event["event"] == "phase":
@@ -49,15 +58,18 @@ class EventReader:
 def raise_for_outcome(folder: Path, exit_code: int) -> None:
     """Return if the agent finished; else raise what it reported, or what its sudden end looks like.
 
+    An engine that fails while it is being torn down, after the outcome was written, has finished.
+
     Raises:
         InvalidInput: the workload does not fit the context.
         MissingPrerequisite: the disk is full.
+        VerificationFailed: a stored chunk or head is not what was written.
         RunFailed: anything else, with the end of the log.
     """
     path = folder / "outcome.json"
     if path.is_file():
         outcome = read_json(path)
-        if outcome["status"] == "done" and exit_code == 0:
+        if outcome["status"] == "done":
             return
         if outcome["status"] == "failed":
             kind = _ERRORS.get(outcome["kind"], RunFailed)
@@ -65,6 +77,12 @@ def raise_for_outcome(folder: Path, exit_code: int) -> None:
             if kind is RunFailed and outcome["kind"] == "engine":
                 hint = f"{hint}\n{log_tail(folder / 'engine.log')}"
             raise kind(outcome["message"], where=str(folder), hint=hint or None)
+    if exit_code == DISK_FULL_EXIT:
+        raise MissingPrerequisite(
+            "no space left on the disk, not even to say so",
+            where=str(folder),
+            hint="free disk space and run again with --resume",
+        )
     how = f"was killed by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
     raise RunFailed(
         f"the agent {how} without an outcome",

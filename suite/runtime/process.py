@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from suite.runtime.staging import stage_agent
 
 _POLL_SECONDS = 0.1
 _GRACE_SECONDS = 10.0
+_HELPERS_GRACE_SECONDS = 1.0
 # What an interpreter needs to start; everything that changes numbers comes from the lock, secrets never pass.
 _PASSED_ON = (
     "PATH",
@@ -128,10 +131,8 @@ class ProcessRuntime:
                     events.poll()
                     if self._cancelled.wait(_POLL_SECONDS):
                         raise KeyboardInterrupt
-            except BaseException:
-                _stop(child)
-                raise
             finally:
+                _stop(child)
                 if child.stdin is not None:
                     child.stdin.close()
         events.poll()
@@ -153,18 +154,22 @@ class ProcessRuntime:
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:
-    """End the child and everything it started: politely first, then for good."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(child.pid, sign)
-        except ProcessLookupError:
-            return
-        try:
-            child.wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            continue
-        if sign is signal.SIGKILL:
-            return
+    """End the child and everything it started, also where it ended by itself: politely first, then for good."""
+    group = child.pid
+    try:
+        if child.poll() is None:
+            os.killpg(group, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(_GRACE_SECONDS)
+        # Ranks and helpers see that the child is gone and clean up behind themselves.
+        deadline = time.monotonic() + _HELPERS_GRACE_SECONDS
+        while time.monotonic() < deadline:
+            os.killpg(group, 0)
+            time.sleep(_POLL_SECONDS / 2)
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    child.wait()
 
 
 def free_bytes(folder: Path) -> int:
