@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,17 +14,31 @@ from pathlib import Path
 from suite.errors import MissingPrerequisite
 from suite.observer import Observer
 
+_POLL_SECONDS = 0.2
+
 
 @contextmanager
-def only_process(lock: Path, observer: Observer) -> Iterator[None]:
-    """Hold an advisory lock while the block runs. The kernel frees it when the process dies, however it dies."""
+def only_process(lock: Path, observer: Observer, *, cancelled: threading.Event | None = None) -> Iterator[None]:
+    """Hold an advisory lock while the block runs. The kernel frees it when the process dies, however it dies.
+
+    Raises:
+        KeyboardInterrupt: `cancelled` was set while another process held the lock.
+    """
     lock.parent.mkdir(parents=True, exist_ok=True)
+    cancelled = cancelled or threading.Event()
+    told = False
     with lock.open("w") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            observer.note(f"waiting for another process that makes {lock.name.removesuffix('.lock').removeprefix('.')}")
-            fcntl.flock(stream, fcntl.LOCK_EX)
+        while True:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not told:
+                    name = lock.name.removesuffix(".lock").removeprefix(".")
+                    observer.note(f"waiting for another process that makes {name}")
+                    told = True
+                if cancelled.wait(_POLL_SECONDS):
+                    raise KeyboardInterrupt from None
         yield
 
 

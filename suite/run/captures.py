@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 from suite.capture.store import Capture, open_capture
 from suite.errors import MissingPrerequisite
 from suite.files import write_atomic
+from suite.model.store import only_process
 from suite.observer import Observer
 from suite.run.stack import Stack
 from suite.runtime.interface import AgentCall, Folder
@@ -66,6 +68,7 @@ def capture_start(
     resume: bool,
     sanity_max_nll: float | None,
     observer: Observer,
+    cancelled: threading.Event | None = None,
 ) -> Capture:
     """Return start number `start` of `stack`, capturing it in a fresh process if the store lacks it.
 
@@ -76,16 +79,27 @@ def capture_start(
         resume: Keep the whole chunks of an interrupted start; otherwise it begins anew.
         sanity_max_nll: Highest believable mean NLL of the first positions, nats; None: ln of the vocabulary size.
         observer: Told each phase.
+        cancelled: Ends the wait for another process that captures the same start.
 
     Raises:
         MissingPrerequisite: not enough disk space.
+        VerificationFailed: a chunk that an interrupted start left is no longer what it wrote.
         RunFailed: the engine failed, took other settings than requested, or computes garbage.
     """
+    folder = store.start_folder(stack.lock.capture_digest, start)
+    with only_process(folder.with_name(f".{folder.name}.lock"), observer, cancelled=cancelled):
+        found = store.find(stack.lock.capture_digest, start)
+        if found is not None:
+            observer.note("found in the capture store")
+            return found
+        _capture(stack, start, store=store, resume=resume, sanity_max_nll=sanity_max_nll, observer=observer)
+        return open_capture(folder)
+
+
+def _capture(
+    stack: Stack, start: int, *, store: Store, resume: bool, sanity_max_nll: float | None, observer: Observer
+) -> None:
     lock = stack.lock
-    found = store.find(lock.capture_digest, start)
-    if found is not None:
-        observer.note("found in the capture store")
-        return found
     folder = store.start_folder(lock.capture_digest, start)
     if folder.exists() and not resume:
         shutil.rmtree(folder)
@@ -128,7 +142,6 @@ def capture_start(
         environment=stack_environment(lock),
     )
     stack.runtime.call(call, observer)
-    return open_capture(folder)
 
 
 def _write_tokens(path: Path, stack: Stack) -> None:

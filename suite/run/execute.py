@@ -95,7 +95,7 @@ def execute(
     ordered = sorted(stacks, key=lambda s: ("reference", "band", "candidate").index(s.manifest.role))
     with ThreadPoolExecutor(max_workers=options.jobs, thread_name_prefix="suite-start") as pool:
         try:
-            starts = _Starts(pool, store=store, options=options, observer_for=observer_for)
+            starts = _Starts(pool, store=store, options=options, observer_for=observer_for, cancelled=cancelled)
             needed = {
                 r.file: r for r in references.values() if any(s.manifest.reference_file == r.file for s in ordered)
             }
@@ -120,12 +120,19 @@ class _Starts:
     """Submits starts: the reference's first start before everything that is compared with it."""
 
     def __init__(
-        self, pool: ThreadPoolExecutor, *, store: Store, options: RunOptions, observer_for: ObserverFor
+        self,
+        pool: ThreadPoolExecutor,
+        *,
+        store: Store,
+        options: RunOptions,
+        observer_for: ObserverFor,
+        cancelled: threading.Event,
     ) -> None:
         self._pool = pool
         self._store = store
         self._options = options
         self._observer_for = observer_for
+        self._cancelled = cancelled
         self._known: dict[tuple[str, int], Future[Capture]] = {}
 
     def reference(self, reference: Reference) -> Future[Capture]:
@@ -156,6 +163,7 @@ class _Starts:
             resume=self._options.resume,
             sanity_max_nll=limit,
             observer=self._observer_for(f"{stack.label} start {start}"),
+            cancelled=self._cancelled,
         )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from suite.model.store import only_process
 from suite.observer import Observer
 from suite.run.captures import Store
 from suite.run.stack import Stack
@@ -23,7 +25,14 @@ def take_inventory(stack: Stack, store: Store, observer: Observer) -> dict[str, 
 
     folder = store.captures / stack.lock.capture_digest / "inventory"
     path = folder / "inventory.json"
-    if not path.is_file():
+    with only_process(folder.with_name(".inventory.lock"), observer):
+        _take(stack, folder, observer)
+    document: dict[str, Any] = json.loads(render_cyclonedx(load_inventory(path.read_bytes(), where=str(path))))
+    return document
+
+
+def _take(stack: Stack, folder: Path, observer: Observer) -> None:
+    if not (folder / "inventory.json").is_file():
         own = stack.manifest.runtime.kind == "process"
 
         def request(paths: Mapping[str, str]) -> dict[str, Any]:
@@ -31,5 +40,3 @@ def take_inventory(stack: Stack, store: Store, observer: Observer) -> dict[str, 
 
         folders = {"out": Folder(host=folder, writable=True)}
         stack.runtime.call(AgentCall(command="inventory", folders=folders, request=request), observer)
-    document: dict[str, Any] = json.loads(render_cyclonedx(load_inventory(path.read_bytes(), where=str(path))))
-    return document

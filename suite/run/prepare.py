@@ -11,12 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from suite.errors import InvalidInput
+from suite.manifest.load import load_manifest
+from suite.manifest.lock import require_complete
 from suite.manifest.positions import probe_positions
 from suite.run.captures import Store, capture_bytes, require_disk
 from suite.run.execute import ObserverFor, RunOptions
-from suite.run.reference import Reference, reference_here
+from suite.run.reference import (
+    Packs,
+    Reference,
+    reference_here,
+    reference_without_model,
+    require_reference_fits,
+)
 from suite.run.stack import Stack, prepare_stack
-from suite.stack.home import suite_home
+from suite.stack.home import require_writable, suite_home
 from suite.stack.memory import device_memory_bytes, estimate, model_shape, require_fit
 
 
@@ -87,15 +95,33 @@ class Prepared:
 
 
 def prepare(
-    manifests: Sequence[Path], *, root: Path, observer_for: ObserverFor, cancelled: threading.Event
+    manifests: Sequence[Path],
+    *,
+    root: Path,
+    observer_for: ObserverFor,
+    cancelled: threading.Event,
+    packs: Sequence[str] = (),
+    standing_packs: Sequence[str] = (),
 ) -> Prepared:
-    """Load, fetch, render and lock the manifests and their references.
+    """Load, fetch, render and lock the manifests, and find their references.
+
+    A reference is looked up in the capture store and then in the packs; only if neither has it, it is prepared to run
+    here. A reference that is itself among `manifests` always is.
+
+    Args:
+        manifests: Manifest files.
+        root: Where a local `.venv-vllm` is looked for.
+        observer_for: Progress.
+        cancelled: Stops running starts when set.
+        packs: Reference packs (paths or URLs) for this run; each that is looked into must fit one reference.
+        standing_packs: Packs to look into where they fit.
 
     Raises:
         InvalidInput: a manifest is named twice or cannot be used, or does not probe what its reference probes.
         MissingPrerequisite, VerificationFailed: see `prepare_stack`.
     """
     home = suite_home()
+    require_writable(home)
     store = Store(home=home)
     stacks: dict[Path, Stack] = {}
 
@@ -110,9 +136,21 @@ def prepare(
     named = tuple(one(path) for path in dict.fromkeys(p.resolve() for p in manifests))
     _refuse_same_name(named)
     references: dict[Path, Reference] = {}
-    for stack in named:
-        file = stack.manifest.reference_file
-        if file is not None and file not in references:
+    shelf = Packs(given=packs, standing=standing_packs, home=home)
+    wanted = {s.manifest.reference_file: s for s in reversed(named) if s.manifest.reference_file is not None}
+    for file, stack in wanted.items():
+        if file not in stacks:
+            reference = load_manifest(file)
+            require_complete(reference)
+            observer = observer_for(file.stem)
+            found = reference_without_model(reference, stack, store=store, packs=shelf, observer=observer)
+            if found is not None:
+                references[file] = found
+    shelf.require_used()
+    for file, stack in wanted.items():
+        if file not in references:
+            if file not in stacks:
+                require_reference_fits(load_manifest(file), stack, shelf)
             references[file] = reference_here(one(file), store)
     for stack in named:
         if stack.manifest.reference_file is not None:

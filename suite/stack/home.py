@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+
+from suite.errors import InvalidInput, MissingPrerequisite
 
 
 def suite_home(environment: Mapping[str, str] | None = None) -> Path:
@@ -22,3 +25,24 @@ def suite_home(environment: Mapping[str, str] | None = None) -> Path:
     # The XDG specification has relative values ignored.
     root = Path(cache) if cache and Path(cache).is_absolute() else Path.home() / ".cache"
     return root / "suite"
+
+
+def require_writable(home: Path) -> None:
+    """Make the state folder and see that files can be written there.
+
+    Raises:
+        InvalidInput: its path has a colon, which no search path can hold.
+        MissingPrerequisite: it cannot be made or written.
+    """
+    if os.pathsep in str(home):
+        raise InvalidInput(f"the path holds {os.pathsep!r}", where=str(home), hint="set SUITE_HOME to another folder")
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=home):
+            pass
+    except OSError as error:
+        raise MissingPrerequisite(
+            f"the state folder cannot be written: {error.strerror}",
+            where=str(home),
+            hint="make it writable, or set SUITE_HOME to a folder that is",
+        ) from error
