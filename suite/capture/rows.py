@@ -34,6 +34,9 @@ class RowBlock:
     """[n, 32], SHA-256 of each row's little-endian bytes in the stored dtype, padding cut."""
     rows: Rows
     """[n, V], see `Rows`."""
+    replayed: NDArray[np.bool_] | None = None
+    """[n], true where the row was recomputed on other hardware and is not the captured one bit for bit; None: nowhere.
+    Its best logits are the captured ones all the same (see `suite.run.elsewhere`)."""
 
     def cut(self, start: int, stop: int) -> RowBlock:
         """The probes [start, stop) of this block, without copying."""
@@ -42,6 +45,7 @@ class RowBlock:
             target_ids=self.target_ids[start:stop],
             row_sha256=self.row_sha256[start:stop],
             rows=self.rows[start:stop],
+            replayed=None if self.replayed is None else self.replayed[start:stop],
         )
 
 
@@ -56,7 +60,7 @@ class RowSource(Protocol):
         """All probes of the capture, each exactly once, in blocks of any size above zero.
 
         May be called again for a second pass. A source that recomputes rows must check them against `row_sha256`
-        of the capture and raise where they differ.
+        of the capture and, where they differ, raise or mark them as `replayed`.
         """
 
 

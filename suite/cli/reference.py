@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -174,6 +175,4 @@ def _plain(text: str) -> str:
 
 
 def _echo_json(value: dict[str, object]) -> None:
-    from suite.files import pretty_json
-
-    click.get_binary_stream("stdout").write(pretty_json({"schema_version": 1, **value}))
+    click.echo(json.dumps({"schema_version": 1, **value}, indent=1, sort_keys=True))

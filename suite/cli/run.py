@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from pathlib import Path
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 64),
     help="Starts side by side; by default as many as the CPU's cores allow, 1 on a GPU.",
 )
+@click.option(
+    "--reference",
+    "packs",
+    multiple=True,
+    metavar="PACK",
+    help="A reference pack (file, folder or URL); may be given again. $SUITE_REFERENCES may list more, by spaces.",
+)
 @click.option("--resume", is_flag=True, help="Go on from the whole chunks that an interrupted run left.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
@@ -37,6 +45,7 @@ def run(
     results: Path,
     repeats: int | None,
     jobs: int | None,
+    packs: tuple[str, ...],
     resume: bool,
     as_json: bool,
     quiet: bool,
@@ -44,6 +53,7 @@ def run(
     """Measure stacks: manifest in, verified result bundle out.
 
     Captures of stacks that were measured before are taken from the capture store ($SUITE_HOME, or ~/.cache/suite).
+    A reference is looked up there, then in reference packs; only if neither has it, it is run here.
     """
     from suite.cli.progress import Progress
     from suite.run.execute import RunOptions, default_jobs, execute
@@ -53,7 +63,14 @@ def run(
     cancelled = threading.Event()
     try:
         with Progress(quiet=quiet) as progress:
-            prepared = prepare(manifests, root=Path.cwd(), observer_for=progress.line, cancelled=cancelled)
+            prepared = prepare(
+                manifests,
+                root=Path.cwd(),
+                observer_for=progress.line,
+                cancelled=cancelled,
+                packs=packs,
+                standing_packs=os.environ.get("SUITE_REFERENCES", "").split(),
+            )
             options = RunOptions(repeats=repeats, jobs=jobs or default_jobs(prepared.all_stacks), resume=resume)
             prepared.require_room(options)
             report = execute(

@@ -18,8 +18,11 @@ from suite.capture.rows import RowBlock, RowFactory, Rows
 from suite.capture.store import Capture
 from suite.errors import RunFailed, VerificationFailed
 from suite.files import read_json
+from suite.manifest.lock import Lock
 from suite.observer import SilentObserver
+from suite.reference.store import is_pulled
 from suite.run.captures import Store
+from suite.run.elsewhere import fingerprint_of, settle
 from suite.run.stack import Stack
 from suite.runtime.interface import AgentCall, Folder, Runtime
 from suite.stack.engine_arguments import stack_environment
@@ -42,6 +45,8 @@ class ReplayedRows:
     """CPU threads of the stack; they change the bits of a matrix product."""
     device: str
     """`cpu` or `cuda:0`."""
+    elsewhere: bool = False
+    """Another machine made the capture: rows that differ are settled (see `suite.run.elsewhere`), not refused."""
 
     @property
     def index(self) -> CaptureIndex:
@@ -53,7 +58,7 @@ class ReplayedRows:
 
         Raises:
             RunFailed: the stack could not replay.
-            VerificationFailed: a replayed row is not the one that was captured.
+            VerificationFailed: a replayed row is not the one that was captured, or, made elsewhere, not near it.
         """
         spool = Path(tempfile.mkdtemp(prefix="suite-replay-"))
         failure: list[BaseException] = []
@@ -104,6 +109,7 @@ class ReplayedRows:
 
     def _read(self, spool: Path, worker: threading.Thread, failure: list[BaseException]) -> Iterator[RowBlock]:
         table = self.capture.probes()
+        facts = fingerprint_of(self.capture) if self.elsewhere else None
         width, dtype = self.index.vocab_size, _DTYPES[self.index.dtype]
         row = number = 0
         while row < self.index.num_rows:
@@ -115,17 +121,20 @@ class ReplayedRows:
             rows: Rows = np.fromfile(path, dtype=dtype).reshape(-1, width)
             path.unlink()
             part = slice(row, row + len(rows))
-            yield RowBlock(
+            block = RowBlock(
                 positions=table.positions[part],
                 target_ids=table.target_ids[part],
                 row_sha256=table.row_sha256[part],
                 rows=rows,
             )
+            yield block if facts is None else settle(block, facts, row, where=str(self.capture.folder))
             row += len(rows)
             number += 1
         worker.join()
         if failure:
             raise failure[0]
+        if self.elsewhere:
+            return
         done = read_json(spool / "done.json")
         if done["matched"] != done["rows"]:
             raise VerificationFailed(
@@ -137,15 +146,28 @@ class ReplayedRows:
 
 def replay_in(stack: Stack, store: Store) -> RowFactory:
     """Replays a hidden capture of `stack` in its own environment."""
+    return replay_with(stack.runtime, stack.lock, store, device_kind=stack.lock.hardware.kind)
+
+
+def replay_with(runtime: Runtime, lock: Lock, store: Store, *, device_kind: str) -> RowFactory:
+    """Replays hidden captures of `lock` in any runtime that has torch.
+
+    Args:
+        runtime: Where the agent runs.
+        lock: Gives threads and variables, which change the bits of a matrix product.
+        store: Holds the head.
+        device_kind: What this machine computes on: `cpu`, `cuda` or `rocm`.
+    """
 
     def replay(capture: Capture) -> ReplayedRows:
         return ReplayedRows(
             capture=capture,
-            runtime=stack.runtime,
-            environment=stack_environment(stack.lock),
+            runtime=runtime,
+            environment=stack_environment(lock),
             heads=store.heads,
-            threads=stack.lock.hardware.threads,
-            device="cpu" if stack.lock.hardware.kind == "cpu" else "cuda:0",
+            threads=lock.hardware.threads,
+            device="cpu" if device_kind == "cpu" else "cuda:0",
+            elsewhere=is_pulled(capture),
         )
 
     return replay
