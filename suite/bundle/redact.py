@@ -12,6 +12,7 @@ from typing import Self
 
 LOG_LIMIT_CHARACTERS = 4_000_000
 
+# No pattern may take time that grows faster than the log: each begins with fixed letters, or repeats a bounded number.
 _SECRETS = (
     # Shapes of access tokens of model hubs, forges, clouds and API providers, then JSON web tokens.
     r"\bhf_[A-Za-z0-9]{8,}",
@@ -28,10 +29,10 @@ _SECRETS = (
 _SECRET = re.compile("|".join(_SECRETS))
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{8,}")
 _ASSIGNED = re.compile(
-    r"(?i)((?:[a-z0-9]+[_-])*(?:api[_-]?key|access[_-]?key|auth[_-]?token|hf[_-]?token|token|secret|password|passwd)"
-    r"(?:[_-]id)?['\"]?\s*[=:]\s*['\"]?)(?!None\b|null\b|False\b|True\b|<)(?=[^\s'\",;)}\]]*[A-Za-z])[^\s'\",;)}\]]{6,}"
+    r"(?i)((?:api[_-]?key|access[_-]?key|token|secret|password|passwd)['\"]?\s?[=:]\s?['\"]?)"
+    r"(?!None\b|null\b|False\b|True\b|<)(?=[^\s'\",;)}\]]{0,200}[A-Za-z])[^\s'\",;)}\]]{6,}"
 )
-_CREDENTIALS = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s:@]+:[^/\s@]+@")
+_CREDENTIALS = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)[^/\s:@]{1,200}:[^/\s@]{1,200}@")
 _HOMES = re.compile(r"(?<![\w.-])/(?:home|Users)/[^/\s'\":;,)\]}]+|(?<![\w.-])/root(?=/)")
 _ADDRESS = re.compile(r"(?<=//)(?!127\.|0\.0\.0\.0)(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?=[:/\s]|$)")
 

@@ -43,10 +43,10 @@ def count_table(record: BundleRecord) -> Table:
     floor = record.repeat_floor.text()
     rows: Table = [
         ("flips", of(h.flips, h.n)),
-        ("  tied", of(h.flips_tied, h.n)),
-        ("  uncertain (p < 0.5)", of(h.flips_uncertain, h.n)),
-        ("  leaning (0.5 to 0.9)", of(h.flips_leaning, h.n)),
-        ("  confident (p >= 0.9)", of(h.flips_confident, h.n)),
+        ("- tied", of(h.flips_tied, h.n)),
+        ("- uncertain (p < 0.5)", of(h.flips_uncertain, h.n)),
+        ("- leaning (0.5 to 0.9)", of(h.flips_leaning, h.n)),
+        ("- confident (p >= 0.9)", of(h.flips_confident, h.n)),
         ("repeat floor", floor),
         ("numerical band", _band_text(record)),
         ("identical rows", of(h.identical_rows, h.n)),
@@ -95,12 +95,13 @@ def group_table(groups: tuple[Group, ...]) -> Table:
     ]
 
 
-def factor_table(factors: tuple[Factor, ...]) -> Table:
-    """Key, reference, candidate, reason."""
-    return [
-        (shown(f.key), shown(_word(f.reference), limit=40), shown(_word(f.candidate), limit=40), shown(f.reason))
-        for f in factors
-    ]
+def factor_table(factors: tuple[Factor, ...], *, reasons: bool = False) -> Table:
+    """Key, reference, candidate and, if asked for, why it is consequent."""
+    rows: Table = []
+    for factor in factors:
+        sides = [shown(_word(value), limit=40) for value in (factor.reference, factor.candidate)]
+        rows.append((shown(factor.key), *sides, *([shown(factor.reason)] if reasons else [])))
+    return rows
 
 
 def settings_table(bundle: Bundle) -> Table:

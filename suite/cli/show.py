@@ -46,7 +46,7 @@ def show(bundle: Path, by: str | None, as_json: bool) -> None:
     if record.factors:
         table(view.factor_table(record.factors), ("factor", "reference", "candidate"))
     if record.consequent:
-        table(view.factor_table(record.consequent), ("consequent", "reference", "candidate", "why"))
+        table(view.factor_table(record.consequent, reasons=True), ("consequent", "reference", "candidate", "why"))
     if settings := view.settings_table(opened):
         table(settings, ("setting", "requested", "effective", ""))
     click.echo("BF16 is a reference, not the truth. Not verified here: suite verify")

@@ -30,8 +30,8 @@ def one(reference, candidate, target=0):
 
 
 @st.composite
-def pairs(draw, size=st.integers(2, 12)):
-    width = draw(size)
+def pairs(draw):
+    width = draw(st.integers(2, 12))
     row = st.lists(LOGITS, min_size=width, max_size=width)
     return np.float32(draw(row)), np.float32(draw(row)), draw(st.integers(0, width - 1))
 

@@ -111,10 +111,11 @@ def test_the_same_input_gives_the_same_bytes_however_it_is_cut(tmp_path):
 )
 def test_captures_that_are_not_comparable_are_refused_naming_the_keys(tmp_path, options, told):
     values = logits()[: len(options.get("positions", range(11)))]
+    ledger = tmp_path / "ledger.parquet"
+    sides = source(tmp_path / "r", logits()), source(tmp_path / "c", values, **options)
     with pytest.raises(InvalidInput, match=told):
-        ledger = tmp_path / "ledger.parquet"
-        write_scores(ledger, source(tmp_path / "r", logits()), source(tmp_path / "c", values, **options), labels=LABELS)
-    assert not (tmp_path / "ledger.parquet").exists()
+        write_scores(ledger, *sides, labels=LABELS)
+    assert not ledger.exists()
 
 
 def test_another_vocabulary_is_refused(tmp_path):
