@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,10 +115,9 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             where=str(folder),
             hint="save the model with a fast tokenizer: AutoTokenizer.from_pretrained(…).save_pretrained(…)",
         )
-    from transformers import AutoTokenizer
-
+    auto = _auto_tokenizer()
     try:
-        backend = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        backend = auto.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
     except Exception as error:  # the library raises bare Exception for a damaged tokenizer.json
         raise InvalidInput(f"the tokenizer cannot be loaded: {error}", where=str(folder)) from error
     if not getattr(backend, "is_fast", False):
@@ -125,6 +125,17 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             "only tokenizers with a tokenizer.json are supported", where=str(folder), hint="convert it to a fast one"
         )
     return Tokenizer(backend, folder=folder)
+
+
+def _auto_tokenizer() -> Any:
+    # The library warns at its first import that it found no torch, which tokenizers do not need.
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        from transformers import AutoTokenizer
+    finally:
+        logging.disable(level)
+    return AutoTokenizer
 
 
 def hash_tokenizer(folder: Path) -> str:

@@ -68,8 +68,12 @@ def _uptime(world: World, host: Host, rest: list[str]) -> str:
 
 def _df(world: World, host: Host, rest: list[str]) -> str:
     lines = ["Filesystem      Size  Used Avail Use% Mounted on"]
+    wanted = next((word for word in rest if word.startswith("/")), None)
+    mounts = [
+        disk.mount for disk in host.disks if wanted is None or (wanted + "/").startswith(disk.mount.rstrip("/") + "/")
+    ]
     for disk in host.disks:
-        if rest and not rest[-1].startswith("-") and not rest[-1].startswith(disk.mount):
+        if wanted is not None and disk.mount != max(mounts, key=len):
             continue
         size, used = disk.size_mib / _MIB_PER_GIB, disk.used_mib / _MIB_PER_GIB
         percent = 100 * disk.used_mib // disk.size_mib

@@ -84,10 +84,9 @@ def disk_full(scene: Scene) -> None:
     """A full file system stops a service."""
     host = scene.world.hosts[scene.pick("log-1", "db-2", "mon-1")]
     var = next(disk for disk in host.disks if disk.mount == "/var")
-    journal = scene.dice.between(30_000, 60_000)
+    journal = var.size_mib - var.used_mib
     host.usage_mib["/var/log"] = host.usage_mib.get("/var/log", 0) + journal
     host.usage_mib["/var/log/journal"] = journal
-    before = var.used_mib
     var.used_mib = var.size_mib
     victim = {"log-1": "loki", "db-2": "postgresql", "mon-1": "prometheus"}[host.name]
     service = host.services[victim]
@@ -128,7 +127,6 @@ def disk_full(scene: Scene) -> None:
         "A limit (SystemMaxUse) in journald.conf would keep it from coming back.",
         keep=[f"{percent} %"],
     )
-    var.used_mib = min(var.used_mib, before + 4000)
 
 
 def dns_record(scene: Scene) -> None:
