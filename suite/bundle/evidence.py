@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from suite.bundle.schema import Evidence, EvidencePair
+from suite.capture.index import INDEX_NAME
 from suite.capture.rows import RowFactory, open_rows
 from suite.capture.store import Capture, open_capture
 from suite.errors import MissingPrerequisite, VerificationFailed
+from suite.files import sha256_bytes
 from suite.observer import Observer
 from suite.score.check import check_same_scores
 from suite.score.interface import Columns
@@ -19,9 +21,21 @@ from suite.score.ledger import Ledger
 from suite.score.scorer import score_blocks
 
 
-def capture_folder(captures: Path, evidence: Evidence) -> Path:
-    """Where a capture store keeps the capture that `evidence` names."""
-    return captures / evidence.capture_digest / f"start-{evidence.start}"
+def find_capture(captures: Path, evidence: Evidence) -> Capture:
+    """The capture that `evidence` names, from a store: a start made here, or one that came with a reference pack.
+
+    Raises:
+        MissingPrerequisite: the store does not hold it.
+        VerificationFailed: it does, and a chunk is missing or truncated.
+    """
+    folder = captures / evidence.capture_digest
+    others = 0
+    for path in sorted(folder.glob(f"*/{INDEX_NAME}")):
+        if sha256_bytes(path.read_bytes()) == evidence.index_sha256:
+            return open_capture(path.parent)
+        others += 1
+    what = "only other captures of the same lock" if others else "no capture of this lock"
+    raise MissingPrerequisite(f"the store holds {what}", where=evidence.capture_digest[:12])
 
 
 def check_evidence(
@@ -51,12 +65,12 @@ def check_evidence(
     """
     if captures is None:
         raise MissingPrerequisite("no capture store given")
-    sides = [_open(captures, side) for side in (evidence.reference, evidence.candidate)]
+    sides = [find_capture(captures, side) for side in (evidence.reference, evidence.candidate)]
     rows = [open_rows(capture, replay=replay) for capture in sides]
     for capture in {side.folder: side for side in sides}.values():
         capture.verify(observer=observer)
     observer.phase("recompute ledger", total=ledger.num_rows, unit="probes")
-    done = 0
+    done = replayed = 0
     span_ranges = np.array(ranges, dtype=np.int64).reshape(-1, 2)
     for columns in score_blocks(*rows, labels=_labels(ledger)):
         count = len(columns["position"])
@@ -64,18 +78,12 @@ def check_evidence(
         columns["range_index"] = range_indices(columns["position"] + 1, span_ranges)
         check_same_scores(claimed, _without_labels(columns))
         done += count
+        replayed += int((claimed["replayed"] | columns["replayed"]).sum())
         observer.advance(count)
     if done != ledger.num_rows:
         raise VerificationFailed(f"the evidence holds {done} probes, the ledger {ledger.num_rows}")
-    return f"all {done:,} probes computed again from both captures (turn and span labels are not in them)"
-
-
-def _open(captures: Path, evidence: Evidence) -> Capture:
-    folder = capture_folder(captures, evidence)
-    capture = open_capture(folder)
-    if capture.index_sha256 != evidence.index_sha256:
-        raise MissingPrerequisite("another capture of the same lock", where=f"{folder.parent.name[:12]}/{folder.name}")
-    return capture
+    near = f"; {replayed:,} with a row replayed elsewhere: ids exact, floats near" if replayed else ""
+    return f"all {done:,} probes computed again from both captures (turn and span labels are not in them{near})"
 
 
 def _labels(ledger: Ledger) -> Labels:

@@ -50,6 +50,7 @@ def count_table(record: BundleRecord) -> Table:
         ("repeat floor", floor),
         ("numerical band", _band_text(record)),
         ("identical rows", of(h.identical_rows, h.n)),
+        *([("replayed rows", f"{of(h.replayed_rows, h.n)}; KL replayed")] if h.replayed_rows else []),
         (
             "off-policy",
             f"{of(record.off_policy.count, record.off_policy.n)} recorded tokens are not the reference's top-1",

@@ -51,19 +51,13 @@ def _replay(store: Path) -> RowFactory:
     """Rows of hidden captures by the stack whose lock the local store keeps beside them."""
 
     def rows(capture: Capture) -> RowSource:
-        from suite.errors import MissingPrerequisite
-        from suite.manifest.lock import parse_lock
+        from suite.reference.store import is_pulled, open_stored
         from suite.run.replayed import ReplayedRows
         from suite.runtime.process import ProcessRuntime, find_interpreter
         from suite.stack.engine_arguments import stack_environment
         from suite.stack.home import suite_home
 
-        path = capture.folder.parent / "lock.json"
-        lock = parse_lock(path.read_bytes(), where=str(path)) if path.is_file() else None
-        if lock is None or lock.capture_digest != capture.index.capture_digest:
-            raise MissingPrerequisite(
-                "the store holds no lock for this capture, so its stack cannot replay it", where=str(path)
-            )
+        lock = open_stored(capture.folder).lock
         return ReplayedRows(
             capture=capture,
             runtime=ProcessRuntime(find_interpreter(None, os.environ, Path.cwd()), home=suite_home()),
@@ -71,6 +65,7 @@ def _replay(store: Path) -> RowFactory:
             heads=store / "heads",
             threads=lock.hardware.threads,
             device="cpu" if lock.hardware.kind == "cpu" else "cuda:0",
+            elsewhere=is_pulled(capture),
         )
 
     return rows

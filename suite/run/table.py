@@ -8,6 +8,7 @@ from tabulate import tabulate
 
 from suite.bundle.read import Bundle, open_bundle
 from suite.run.execute import Measured, RunReport
+from suite.score.summary import Headlines
 
 _HEADERS = ("stack", "factor", "flips", "tied", "<0.5", "<0.9", "confident", "mean KL", "rounding", "repeat floor")
 
@@ -49,7 +50,16 @@ def _below(bundle: Bundle) -> str:
     off = lines.off_policy
     return (
         f"\n{lines.path} path; KL(ref||cand) in nats. Off-policy: at {off.count} of {off.n} positions "
-        "the reference's top-1 is not the recorded token."
+        "the reference's top-1 is not the recorded token." + _replayed_text(lines)
+    )
+
+
+def _replayed_text(lines: Headlines) -> str:
+    if not lines.replayed_rows:
+        return ""
+    return (
+        f"\n{lines.replayed_rows} of {lines.n} probes: the reference's row was replayed on another processor than "
+        "captured it; flips by the captured ids, KL replayed."
     )
 
 

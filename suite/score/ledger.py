@@ -45,6 +45,7 @@ COLUMNS: tuple[str, ...] = (
     "path",
     *KERNEL_COLUMNS,
     "flip_class",
+    "replayed",
     *HASH_COLUMNS,
 )
 """All columns, in the order of the file."""
@@ -98,7 +99,11 @@ def arrow_schema(facts: LedgerFacts) -> pa.Schema:
     integers |= {"turn": pa.int32(), "window": pa.int32(), "range_index": pa.int32()}
     kinds = {np.int32: pa.int32(), np.float64: pa.float64(), np.bool_: pa.bool_()}
     types = integers | {name: kinds[kind] for name, kind in KERNEL_COLUMNS.items()}
-    types |= {name: pa.string() for name in TEXT_COLUMNS} | {name: pa.binary(32) for name in HASH_COLUMNS}
+    types |= (
+        {"replayed": pa.bool_()}
+        | {name: pa.string() for name in TEXT_COLUMNS}
+        | {name: pa.binary(32) for name in HASH_COLUMNS}
+    )
     value = {"schema_version": SCHEMA_VERSION, "tie_rule": TIE_RULE, "window_tokens": WINDOW_TOKENS, **asdict(facts)}
     return pa.schema(
         [pa.field(name, types[name], nullable=False) for name in COLUMNS],

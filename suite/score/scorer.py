@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from suite.capture.rows import RowBlock, RowSource, aligned
 from suite.errors import InvalidInput
@@ -84,6 +85,7 @@ def score_blocks(
         columns = labels.columns(ours.positions, ours.target_ids) | _score(ours, theirs, kernel)
         columns["path"] = np.full(len(ours.positions), facts.path)
         columns["flip_class"] = flip_classes(columns["flip"], columns["tied"], columns["ref_p_ref_top1"])
+        columns["replayed"] = _replayed(ours, theirs)
         columns["ref_row_sha256"] = ours.row_sha256
         columns["cand_row_sha256"] = theirs.row_sha256
         yield columns
@@ -91,12 +93,11 @@ def score_blocks(
 
 def _score(ours: RowBlock, theirs: RowBlock, kernel: Kernel) -> Columns:
     """Rows with equal hashes in equal dtypes are the same row, and are scored as such."""
-    same = (ours.row_sha256 == theirs.row_sha256).all(axis=1)
-    if ours.rows.dtype != theirs.rows.dtype:
-        same[:] = False
+    same = _same_rows(ours, theirs)
     if not same.any():
         return kernel.score_block(ours.rows, theirs.rows, ours.target_ids)
-    equal = kernel.score_block(ours.rows[same], None, ours.target_ids[same])
+    # The candidate's: where the reference's was replayed elsewhere, this one has the bits of both.
+    equal = kernel.score_block(theirs.rows[same], None, ours.target_ids[same])
     if same.all():
         return equal
     other = kernel.score_block(ours.rows[~same], theirs.rows[~same], ours.target_ids[~same])
@@ -105,6 +106,22 @@ def _score(ours: RowBlock, theirs: RowBlock, kernel: Kernel) -> Columns:
         merged[name] = np.empty(len(same), dtype=values.dtype)
         merged[name][same], merged[name][~same] = values, other[name]
     return merged
+
+
+def _same_rows(ours: RowBlock, theirs: RowBlock) -> NDArray[np.bool_]:
+    if ours.rows.dtype != theirs.rows.dtype:
+        return np.zeros(len(ours.positions), dtype=np.bool_)
+    same: NDArray[np.bool_] = (ours.row_sha256 == theirs.row_sha256).all(axis=1)
+    return same
+
+
+def _replayed(ours: RowBlock, theirs: RowBlock) -> NDArray[np.bool_]:
+    """Where a score rests on a row that was recomputed and is not the captured one bit for bit."""
+    marked = np.zeros(len(ours.positions), dtype=np.bool_)
+    for side in (ours, theirs):
+        if side.replayed is not None:
+            marked |= side.replayed
+    return marked & ~_same_rows(ours, theirs)
 
 
 def _told(blocks: Iterator[Columns], observer: Observer) -> Iterator[Columns]:

@@ -73,6 +73,9 @@ class Headlines(_Strict):
     tie_rule: Literal["lowest_id"]
     invalid_rows: Count
     identical_rows: Count
+    replayed_rows: Count
+    """Probes with a row that was recomputed on other hardware than captured it: flips by the captured ids, divergences
+    by the recomputed row."""
     flips: Count
     flips_tied: Count
     flips_uncertain: Count
@@ -123,6 +126,7 @@ def summarise(ledger: Ledger) -> Headlines:
         tie_rule=TIE_RULE,
         invalid_rows=invalid,
         identical_rows=int((columns["ref_row_sha256"] == columns["cand_row_sha256"]).all(axis=1).sum()),
+        replayed_rows=int(columns["replayed"].sum()),
         **counts,
         top1_agreement=(n - counts["flips"]) / n if quotable else None,
         kl_ref_cand=spread("kl_ref_cand"),
