@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 import sys
 from typing import NoReturn
 
@@ -11,7 +12,7 @@ import click
 from suite import __version__
 from suite.errors import SuiteError
 
-# name -> (module, one line for `suite --help`); the module holds a click command of the same name.
+# name -> (module, one line for `suite --help`); the module holds a click command of that name (`import_`: a keyword).
 COMMANDS = {
     "run": ("suite.cli.run", "Measure stacks: manifest in, verified result bundle out."),
     "plan": ("suite.cli.plan", "Say what `run` would do, with disk and time, without running."),
@@ -21,6 +22,9 @@ COMMANDS = {
     "workload": ("suite.cli.workload", "Synthesize and render sessions."),
     "model": ("suite.cli.model", "Fetch and derive the models that manifests name."),
     "reference": ("suite.cli.reference", "Publish, take in, check and list reference packs."),
+    "import": ("suite.cli.import_", "Bring base files of llama.cpp into the capture store."),
+    "export": ("suite.cli.export", "Write a capture as a base file of llama.cpp."),
+    "llama": ("suite.cli.llama", "Check llama.cpp's numbers, and its command lines."),
     "sbom": ("suite.cli.sbom", "List what a stack is made of."),
 }
 
@@ -36,7 +40,8 @@ class LazyGroup(click.Group):
         """Import and return one command."""
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
+        attribute = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), attribute)
         assert isinstance(command, click.Command)
         return command
 
