@@ -28,12 +28,14 @@ def contrast(
     Args:
         reference: Lock of the reference.
         candidate: Lock of the candidate.
-        reference_receipt: Parsed `receipt.json` of the reference; a hostile one adds nothing, and harms nothing.
+        reference_receipt: Parsed `receipt.json` of the reference; a hostile one adds a name at most, and harms nothing.
         candidate_receipt: Parsed `receipt.json` of the candidate.
     """
     comparison = factors(reference, candidate)
     named = [_factor(difference) for difference in comparison.factors]
     followed = [_factor(difference) for difference in comparison.consequent]
+    if not any(item.key == "hardware" for item in named):
+        named += _other_hardware(reference_receipt, candidate_receipt)
     known = {item.key for item in (*named, *followed)}
     ours, theirs = effective(reference_receipt), effective(candidate_receipt)
     for key in sorted(ours.keys() | theirs.keys()):
@@ -43,14 +45,44 @@ def contrast(
                     key=f"effective {key}"[:200],
                     reference=ours.get(key),
                     candidate=theirs.get(key),
-                    reason="read back from the engines",
+                    reason=_READ_BACK,
                 )
             )
-    return Contrast(factors=tuple(named), consequent=tuple(followed), causal_claim=comparison.causal_claim)
+    causal_claim = len(named) == 1 and not comparison.not_comparable
+    return Contrast(
+        factors=tuple(sorted(named, key=lambda item: item.key)),
+        consequent=tuple(followed),
+        causal_claim=causal_claim,
+    )
 
+
+def _other_hardware(reference: dict[str, Any], candidate: dict[str, Any]) -> list[Factor]:
+    """The factor that locks do not show: one kind of hardware pinned, and two models of it used.
+
+    A manifest may pin no more than an architecture, and a reference pack comes from another machine.
+    """
+    ours, theirs = device(reference), device(candidate)
+    if ours is None or theirs is None or ours == theirs:
+        return []
+    return [Factor(key="hardware", reference=ours, candidate=theirs, reason=_READ_BACK)]
+
+
+_READ_BACK = "read back from the engines"
 
 # Effective settings whose factor goes by another name (see `suite.manifest.diff`).
 _FIELD_NAMES = {"max_num_batched_tokens": "chunk_size", "enable_prefix_caching": "prefix_caching"}
+
+
+def device(receipt: dict[str, Any]) -> str | None:
+    """What the first rank computed on, for instance `Intel Xeon 6980P (x86_64)`; None where a receipt does not say."""
+    ranks = receipt.get("ranks")
+    rank = ranks[0] if isinstance(ranks, list) and ranks else None
+    found = rank.get("device") if isinstance(rank, dict) else None
+    name = found.get("name") if isinstance(found, dict) else None
+    if not isinstance(name, str) or not isinstance(found, dict):
+        return None
+    architecture = found.get("compute_capability") or found.get("architecture")
+    return f"{name} ({architecture})" if isinstance(architecture, str) else name
 
 
 def effective(receipt: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from suite.manifest.schema import Manifest
 from suite.model.ensure import find_model
 from suite.model.source import LocalModel, Source, source_of
 from suite.observer import SilentObserver
+from suite.reference.store import captures_of
 from suite.run.captures import Store, capture_bytes
 from suite.run.prepare import host_memory_bytes, model_config, num_probes, weight_bytes
 from suite.run.stack import Stack, prepare_stack
@@ -69,9 +70,28 @@ def plan(manifests: Sequence[Path], *, home: Path, root: Path, repeats: int | No
             loaded[reference] = load_manifest(reference)
     store = Store(home=home)
     return [
-        _plan(m, store=store, root=root, starts=(repeats or m.repeats) if file in named else 1)
+        (None if file in named else _found(m, store))
+        or _plan(m, store=store, root=root, starts=(repeats or m.repeats) if file in named else 1)
         for file, m in loaded.items()
     ]
+
+
+def _found(reference: Manifest, store: Store) -> StackPlan | None:
+    """The plan of a reference that the store has, whether or not its model is here."""
+    try:
+        found = captures_of(store.captures, reference)
+    except SuiteError:
+        return None
+    if not found:
+        return None
+    made = "made here" if found[0].pack is None else "from a reference pack"
+    return StackPlan(
+        name=reference.name,
+        role=reference.role,
+        starts_stored=(0,),
+        num_probes=found[0].capture.index.num_rows,
+        notes=(f"in the capture store, {made}; its model is not needed",),
+    )
 
 
 def _plan(manifest: Manifest, *, store: Store, root: Path, starts: int) -> StackPlan:
