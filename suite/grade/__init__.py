@@ -1,0 +1,1 @@
+"""Grading of tool calls in raw model output: strict grammars, a ladder of verdicts, literals. Nothing is executed."""
