@@ -31,6 +31,7 @@ def check_session(session: Session, *, where: str) -> None:
     def bad(place: str, message: str, hint: str | None = None) -> InvalidInput:
         return InvalidInput(message, where=f"{where}: {place}", hint=hint)
 
+    _check_text(session, where)
     names = [tool.function.name for tool in session.tools]
     for index, name in enumerate(names):
         if name in names[:index]:
@@ -56,7 +57,7 @@ def check_session(session: Session, *, where: str) -> None:
         if isinstance(message, AssistantMessage):
             if not any(isinstance(earlier, UserMessage) for earlier in session.messages[:index]):
                 raise bad(place, "the assistant speaks before any user message")
-            open_calls = _check_assistant(message, place, set(names), used, bad)
+            open_calls = _check_assistant(message, place, where, used, bad)
     if open_calls:
         raise bad("messages", f"the call {next(iter(open_calls))!r} has no answer", "end after its tool message")
     if all(isinstance(message, SystemMessage) for message in session.messages):
@@ -66,9 +67,21 @@ def check_session(session: Session, *, where: str) -> None:
     _check_marks(session, bad)
 
 
-def _check_assistant(
-    message: AssistantMessage, place: str, tools: set[str], used: set[str], bad: _Bad
-) -> dict[str, str]:
+def _check_text(session: Session, where: str) -> None:
+    for index, message in enumerate(session.messages):
+        _check_encodable(message.model_dump(mode="python"), f"{where}: messages.{index}")
+    _check_encodable(session.model_dump(mode="python", exclude={"messages"}), f"{where}: session")
+
+
+def _check_encodable(value: Any, where: str) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        hint = "write the character itself, or the pair of escapes"
+        raise InvalidInput("a lone surrogate is not text", where=where, hint=hint) from error
+
+
+def _check_assistant(message: AssistantMessage, place: str, where: str, used: set[str], bad: _Bad) -> dict[str, str]:
     calls = message.tool_calls or []
     if not calls and not (message.content or "").strip():
         raise bad(place, "the assistant says nothing", "give it content or tool_calls, or remove the message")
@@ -77,11 +90,10 @@ def _check_assistant(
         if call.id in used:
             raise bad(f"{spot}.id", f"the call id {call.id!r} was used before", "call ids are unique in a session")
         used.add(call.id)
-        if tools and call.function.name not in tools:
-            raise bad(f"{spot}.function.name", f"no tool named {call.function.name!r} is defined")
         arguments = _parse_arguments(call.function.arguments, where=f"{spot}.function.arguments", bad=bad)
         if not isinstance(arguments, dict):
             raise bad(f"{spot}.function.arguments", "the arguments are JSON, but not an object")
+        _check_encodable(arguments, f"{where}: {spot}.function.arguments")
     return {call.id: call.function.name for call in calls}
 
 
@@ -91,8 +103,6 @@ def _parse_arguments(text: str, *, where: str, bad: _Bad) -> Any:
         return strict_json(text.encode(), where=where)
     except InvalidInput as error:
         raise bad(where, error.message, "arguments are JSON text of an object") from error
-    except UnicodeEncodeError as error:
-        raise bad(where, "lone surrogates are not text") from error
 
 
 def _check_marks(session: Session, bad: _Bad) -> None:

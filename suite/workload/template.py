@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal
 
 from suite.errors import InvalidInput
@@ -38,6 +37,7 @@ class Template:
         self.sha256 = sha256_bytes(self.text.encode())
         self.messages = messages_for_template(session)
         self._adapt_arguments()
+        self.check_date()
 
     def _stock(self) -> str:
         try:
@@ -55,42 +55,50 @@ class Template:
         """The text that the template makes of `messages`.
 
         Raises:
-            InvalidInput: the template refuses them, or its text depends on today's date.
+            InvalidInput: the template refuses them.
         """
+        return self._render(messages, self.text, generation_prompt, with_tools)
+
+    def _render(
+        self, messages: Sequence[Mapping[str, Any]], text: str, generation_prompt: bool, with_tools: bool
+    ) -> str:
         try:
-            first = self._render(messages, generation_prompt, with_tools, datetime(2020, 1, 1))
-            if "strftime_now" in self.text:
-                second = self._render(messages, generation_prompt, with_tools, datetime(2021, 11, 30))
-                if first != second:
-                    raise InvalidInput(
-                        "the chat template writes today's date into the text",
-                        where="chat_template",
-                        hint="set chat_template_kwargs.date_string in the session",
-                    )
-        except InvalidInput:
-            raise
+            return str(
+                self._tokenizer.backend.apply_chat_template(
+                    list(messages),
+                    tools=self._tools if with_tools else None,
+                    chat_template=text,
+                    add_generation_prompt=generation_prompt,
+                    tokenize=False,
+                    **self._kwargs,
+                )
+            )
         except Exception as error:  # templates raise what they like: jinja2's errors, TypeError, KeyError
             raise InvalidInput(
                 f"the chat template refuses the session: {error}",
                 where="chat_template",
                 hint="use a template made for these messages (--chat-template); see docs/workloads.md",
             ) from error
-        return first
 
-    def _render(
-        self, messages: Sequence[Mapping[str, Any]], generation_prompt: bool, with_tools: bool, now: datetime
-    ) -> str:
-        return str(
-            self._tokenizer.backend.apply_chat_template(
-                list(messages),
-                tools=self._tools if with_tools else None,
-                chat_template=self.text,
-                add_generation_prompt=generation_prompt,
-                tokenize=False,
-                strftime_now=now.strftime,
-                **self._kwargs,
+    def check_date(self) -> None:
+        """Refuse a template whose text would be another tomorrow.
+
+        Raises:
+            InvalidInput: the date of today stands in the text.
+        """
+        if "strftime_now" not in self.text:
+            return
+        # A macro of that name hides the function, so that the date can be chosen.
+        macro = "{{%- macro strftime_now(format) -%}}{}{{%- endmacro %}}"
+        fixed = [
+            self._render(self.messages, macro.format(day) + self.text, False, True) for day in ("first", "second")
+        ]  # fmt: skip
+        if fixed[0] != fixed[1]:
+            raise InvalidInput(
+                "the chat template writes today's date into the text",
+                where="chat_template",
+                hint="set the date in chat_template_kwargs of the session (often date_string)",
             )
-        )
 
     def token_ids(self) -> tuple[int, ...]:
         """Ids of the whole session as the tokenizer's own chat method makes them."""
@@ -100,7 +108,6 @@ class Template:
             chat_template=self.text,
             tokenize=True,
             return_dict=True,
-            strftime_now=datetime(2020, 1, 1).strftime,
             **self._kwargs,
         )
         return tuple(result["input_ids"])
