@@ -1,0 +1,72 @@
+"""A small web server on loopback that knows byte ranges, counts what it sends, and can break off."""
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class Site:
+    """What is served at every path, and how."""
+
+    data: bytes
+    ranges: bool = True
+    break_at: int | None = None
+    """Place in the file at which every connection is closed; None once the line is well again."""
+    status: int = 200
+    encoding: str | None = None
+    url: str = ""
+    requests: list[str | None] = field(default_factory=list)
+    """The Range header of each request."""
+    sent: int = 0
+
+
+@contextmanager
+def serve(data: bytes, **options: object) -> Iterator[Site]:
+    site = Site(data=data, **options)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            wanted = self.headers.get("Range")
+            site.requests.append(wanted)
+            if site.status != 200:
+                self.send_error(site.status)
+                return
+            start = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1]) if wanted and site.ranges else 0
+            body = site.data[start:]
+            if start and not body:
+                self.send_error(416)
+                return
+            self.send_response(206 if start else 200)
+            if start:
+                self.send_header("Content-Range", f"bytes {start}-{len(site.data) - 1}/{len(site.data)}")
+            if site.encoding:
+                self.send_header("Content-Encoding", site.encoding)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if site.break_at is not None:
+                body = body[: max(site.break_at - start, 0)]
+                self.close_connection = True
+            try:
+                for at in range(0, len(body), 4096):
+                    self.wfile.write(body[at : at + 4096])
+                    site.sent += len(body[at : at + 4096])
+            except (BrokenPipeError, ConnectionResetError):
+                self.close_connection = True
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    site.url = f"http://127.0.0.1:{server.server_port}/packs/reference.tar"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield site
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
