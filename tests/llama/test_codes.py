@@ -89,3 +89,11 @@ def test_real_rows_come_back_code_by_code(base_kld):
         again = encode_rows(block.encoded.logits(), clip_nats=16)
         assert np.array_equal(again.codes, block.encoded.codes)
         assert np.array_equal(again.scales, block.encoded.scales)
+
+
+def test_a_logit_halfway_between_two_codes_goes_to_the_even_one():
+    step = 2.0**-13  # 65535 of them span less than the clip, so the scale is exactly this
+    logits = np.array([[0, 65535 * step, 2.5 * step, 3.5 * step, 1.25 * step]], np.float32)
+    encoded = encode_rows(logits, clip_nats=16)
+    assert encoded.scales[0] == step
+    assert encoded.codes.tolist() == [[0, 65535, 2, 4, 1]]
