@@ -87,9 +87,9 @@ class Scene:
     def _assistant(
         self, message: dict[str, Any], think: str, keep: Sequence[str], commands: Sequence[dict[str, Any]] = ()
     ) -> None:
+        self.lab.wait(self.dice.between(2, 9))
         if self._watch:
             self._watch(self)
-        self.lab.wait(self.dice.between(2, 9))
         if think:
             message["reasoning_content"] = think
         if keep or commands:
