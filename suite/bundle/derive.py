@@ -82,7 +82,7 @@ def device(receipt: dict[str, Any]) -> str | None:
     if not isinstance(name, str) or not isinstance(found, dict):
         return None
     architecture = found.get("compute_capability") or found.get("architecture")
-    return f"{name} ({architecture})" if isinstance(architecture, str) else name
+    return (f"{name} ({architecture})" if isinstance(architecture, str) else name)[:200]
 
 
 def effective(receipt: dict[str, Any]) -> dict[str, Any]:
