@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from suite.capture.rows import RowBlock, RowSource, open_rows
 from suite.capture.store import Capture
-from suite.errors import InvalidInput
+from suite.errors import InvalidInput, MissingPrerequisite
 from suite.files import sha256_bytes
 from suite.llama.codes import EncodedRows, encode_rows
 from suite.llama.header import KldHeader
@@ -57,7 +58,7 @@ def export_kld(
 
     Raises:
         InvalidInput: tokens are absent or of another workload, or a place of the second half has no row.
-        MissingPrerequisite: a `hidden` capture without `rows`.
+        MissingPrerequisite: a `hidden` capture without `rows`, or a full disk.
     """
     observer = observer or SilentObserver()
     source = rows or open_rows(capture)
@@ -81,6 +82,7 @@ def export_kld(
         clip = clip_nats or 16
     observer.phase("export", total=header.num_rows, unit="rows")
     non_finite = 0
+    out.parent.mkdir(parents=True, exist_ok=True)
     temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as stream:
@@ -93,6 +95,12 @@ def export_kld(
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(out)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise MissingPrerequisite(
+                f"no space left for {header.file_bytes:,} bytes", where=str(out), hint="free disk space, then run again"
+            ) from error
+        raise
     finally:
         temporary.unlink(missing_ok=True)
     return Exported(path=out, header=header, clip_nats=clip, non_finite_rows=non_finite)

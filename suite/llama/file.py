@@ -117,9 +117,12 @@ def open_kld(path: Path) -> KldFile:
     where = str(path)
     if not path.is_file():
         raise InvalidInput("no such file", where=where)
-    with path.open("rb") as stream:
-        header = parse_header(stream.read(HEADER_BYTES), size_bytes=path.stat().st_size, where=where)
-        tokens = np.fromfile(stream, dtype="<i4", count=header.num_tokens).astype(np.int32, copy=False)
+    try:
+        with path.open("rb") as stream:
+            header = parse_header(stream.read(HEADER_BYTES), size_bytes=path.stat().st_size, where=where)
+            tokens = np.fromfile(stream, dtype="<i4", count=header.num_tokens).astype(np.int32, copy=False)
+    except OSError as error:
+        raise InvalidInput(f"cannot be read: {error.strerror}", where=where) from error
     if len(tokens) != header.num_tokens:
         raise InvalidInput("became shorter while it was read", where=where)
     strange = np.flatnonzero((tokens < 0) | (tokens >= header.vocab_size))

@@ -1,3 +1,5 @@
+import errno
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -86,6 +88,17 @@ def test_tokens_must_be_there_and_be_the_captured_ones(tmp_path):
         export_kld(capture, tmp_path / "a.kld", token_ids=TOKENS[::-1])
     with pytest.raises(InvalidInput, match="a context of 10 tokens, of 9"):
         export_kld(capture, tmp_path / "a.kld", token_ids=TOKENS, context_tokens=10)
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    capture = import_kld(write_kld(tmp_path / "a.kld"), home=tmp_path)
+    monkeypatch.setattr("suite.llama.export.os.fsync", full)
+    with pytest.raises(MissingPrerequisite, match="no space left"):
+        export_kld(capture, tmp_path / "new" / "b.kld")
+    assert list((tmp_path / "new").iterdir()) == []
 
 
 def test_an_import_keeps_its_clip(tmp_path):
