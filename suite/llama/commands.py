@@ -16,6 +16,9 @@ _FLAGS = frozenset({"--kl-divergence", "--no-mmap", "--mlock", "--verbose", "--n
 
 _ENDS = frozenset({"|", "||", "&&", ";", "&"})
 
+_CONTINUES = ("\\", "^", "`")
+"""Line continuation of POSIX shells, cmd.exe and PowerShell."""
+
 _LONG = {
     "-m": "--model",
     "-hf": "--hf-repo",
@@ -75,13 +78,13 @@ def parse_commands(text: str, *, where: str = "commands") -> tuple[Command, ...]
 
 
 def _logical_lines(text: str) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """Lines joined at a closing backslash, each with the lines of options that follow it unjoined."""
+    """Lines joined at a continuation, each with the lines of options that follow it unjoined."""
     joined: list[tuple[str, list[str]]] = []
     open_line = False
     for raw in text.splitlines():
         stripped = raw.strip().removeprefix("$ ")
-        continues = raw.endswith("\\")  # a space after the backslash ends the line for a shell
-        body = stripped.removesuffix("\\").strip()
+        continues = raw.endswith(_CONTINUES)  # a space after it ends the line for a shell
+        body = (stripped[:-1] if stripped.endswith(_CONTINUES) else stripped).strip()
         if open_line:
             joined[-1] = (f"{joined[-1][0]} {body}", joined[-1][1])
         elif stripped and not stripped.startswith("#"):

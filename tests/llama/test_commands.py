@@ -29,6 +29,13 @@ def test_continued_lines_are_one_command_and_comments_are_none():
     assert second.model == "b.gguf"
 
 
+@pytest.mark.parametrize("end", ["\\", "^", "`"])
+def test_each_shell_has_its_own_continuation(end):
+    (command,) = parse_commands(f"llama-perplexity -m a.gguf {end}\r\n  -ngl 99\r\n")
+    assert command.options == {"--model": "a.gguf", "--gpu-layers": "99"}
+    assert command.lost == ()
+
+
 @pytest.mark.parametrize("end", ["", "\\ ", " # note"])
 def test_a_line_that_the_shell_would_not_join_is_lost(end):
     (command,) = parse_commands(f"llama-perplexity -m a.gguf {end}\n  -ngl 99 \\\n  -c 512\n")
