@@ -23,6 +23,8 @@ from suite.agent.job import CaptureJob
 from suite.agent.positions import wanted_positions
 from suite.agent.settings import effective_settings, mismatches
 
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "tekken.json", "vocab.json")
+
 
 def run(job: CaptureJob, events: Events) -> None:
     """Capture `job` into its folder; `index.json` is written last, so its presence means a complete capture.
@@ -106,9 +108,9 @@ def _read_tokens(job: CaptureJob) -> np.ndarray[Any, Any]:
     found = hashlib.sha256(tokens.astype("<i4").tobytes()).hexdigest()
     if found != job.tokens_sha256:
         raise AgentFailure(
-            "engine",
+            "altered",
             f"the token file has SHA-256 {found}, the lock names {job.tokens_sha256}",
-            "render the workload again",
+            "run again: the workload is rendered anew",
         )
     limit = job.engine.get("max_model_len")
     if limit is not None and len(tokens) >= limit:  # the engine always generates one token more
@@ -299,6 +301,8 @@ def _fingerprint(llm: Any, job: CaptureJob, captured: dict[str, Any], shards: li
 
 
 def _tokenizer_size(job: CaptureJob) -> int | None:
+    if not any((Path(job.model) / name).is_file() for name in _TOKENIZER_FILES):
+        return None
     from transformers import AutoTokenizer
 
     try:

@@ -15,11 +15,12 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from suite.agent.chunks import file_sha256
 from suite.agent.events import AgentFailure
 from suite.agent.rows import row_facts
+from suite.agent.tensors import write_tensors
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,8 +102,7 @@ def save_shard(folder: Path, rank: int, parts: dict[str, Any]) -> str:
     metadata = {k: json.dumps(parts[k]) for k in ("vocab_size", "scale", "soft_cap", "dtype")}
     temporary = folder / f".shard-{rank}-{os.getpid()}.tmp"
     try:
-        save_file(tensors, str(temporary), metadata=metadata)
-        digest = file_sha256(temporary)
+        digest, _ = write_tensors(temporary, tensors, metadata=metadata)
         path = folder / f"{digest}.safetensors"
         if path.exists():
             temporary.unlink()

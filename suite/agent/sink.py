@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 
-from suite.agent.chunks import ChunkFile, chunk_name, file_sha256, record_chunk
+from suite.agent.chunks import ChunkFile, chunk_name, record_chunk
 from suite.agent.events import AgentFailure
 from suite.agent.rows import row_bytes, row_facts
+from suite.agent.tensors import write_tensors
 
 _BUFFERS = 8
 
@@ -26,19 +26,17 @@ def save_chunk(folder: Path, name: str, tensors: dict[str, torch.Tensor], *, non
     """Write one chunk to a temporary name, note its hash in the journal, and rename it.
 
     Raises:
-        OSError, SafetensorError: the disk is full, for instance; nothing is left behind.
+        OSError: the disk is full, for instance; nothing is left behind.
     """
     path = folder / name
     temporary = folder / f".{name}.tmp"
     positions = tensors["positions"]
     try:
-        save_file(tensors, str(temporary))
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
+        sha256, size_bytes = write_tensors(temporary, tensors)
         chunk = ChunkFile(
             file=name,
-            sha256=file_sha256(temporary),
-            size_bytes=temporary.stat().st_size,
+            sha256=sha256,
+            size_bytes=size_bytes,
             num_rows=len(positions),
             first_position=int(positions[0]),
             last_position=int(positions[-1]),

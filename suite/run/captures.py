@@ -145,10 +145,9 @@ def _capture(
 
 
 def _write_tokens(path: Path, stack: Stack) -> None:
-    if not path.is_file():
-        buffer = io.BytesIO()
-        np.save(buffer, np.array(stack.rendered.token_ids, dtype=np.int32))
-        write_atomic(path, buffer.getvalue())
+    buffer = io.BytesIO()
+    np.save(buffer, np.array(stack.rendered.token_ids, dtype=np.int32))
+    write_atomic(path, buffer.getvalue())
 
 
 def capture_bytes(*, num_probes: int, hidden_size: int, vocab_size: int, dtype: str, codec: str) -> int:
