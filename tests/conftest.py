@@ -44,6 +44,16 @@ def smollm2(vllm_python: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def text_ids(smollm2: Path) -> list[int]:
+    """A little over 2,000 tokens of English prose under the small model's tokenizer: the licence of this repository."""
+    from tokenizers import Tokenizer
+
+    text = (Path(__file__).parent.parent / "LICENSE").read_text(encoding="utf-8")
+    ids: list[int] = Tokenizer.from_file(str(smollm2 / "tokenizer.json")).encode(text).ids
+    return ids
+
+
+@pytest.fixture(scope="session")
 def in_stack(vllm_python: Path) -> Callable[..., Any]:
     """Run code in the stack's interpreter with arguments; it returns the JSON that the code prints last."""
 
