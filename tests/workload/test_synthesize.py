@@ -62,8 +62,8 @@ def test_the_demo_session_has_what_it_should_show() -> None:
         assert literal in text
 
 
-@settings(max_examples=6, deadline=None)
-@given(seed=st.integers(0, 10**6), num_tokens=st.integers(MIN_TOKENS, 6_000))
+@settings(max_examples=4, deadline=None)
+@given(seed=st.integers(0, 10**6), num_tokens=st.integers(MIN_TOKENS, 4_000))
 def test_any_length_is_reached_and_never_exceeded(seed: int, num_tokens: int) -> None:
     made = synthesize(num_tokens, seed)
     assert num_tokens - TOLERANCE_TOKENS <= estimate_tokens(made) <= num_tokens
@@ -95,7 +95,7 @@ def test_a_measure_that_no_scenario_fits_is_refused() -> None:
 
 
 def test_seeds_give_different_sessions() -> None:
-    assert len({synthesize(4_000, seed).digest() for seed in range(4)}) == 4
+    assert len({synthesize(2_500, seed).digest() for seed in range(3)}) == 3
 
 
 def test_long_sessions_use_every_scenario_before_repeating_one() -> None:
