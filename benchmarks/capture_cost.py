@@ -1,0 +1,177 @@
+"""What capture costs: plain prefill against capture variants, interleaved in one engine.
+
+    PYTHONPATH=. VLLM_PYTHON benchmarks/capture_cost.py --model DIR --tokens 7168 --repeats 5 --json OUT.json
+
+Runs under an interpreter with vLLM; `benchmarks/capture.py` starts it with the settings of the CPU set. Every round
+runs each variant once, in an order that turns from round to round; the ratio of a variant is the median over rounds of
+its time over the plain time of the same round, with the range of all rounds beside it. A variant's time ends when its
+last row is on disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "stride32": {"codec": "logits", "stride": 32, "ranges": []},
+    "hidden": {"codec": "hidden", "stride": 1, "ranges": []},
+    "logits": {"codec": "logits", "stride": 1, "ranges": []},
+    # Four ranges of 500 tokens, as around tool calls.
+    "ranges": {"codec": "logits", "stride": None, "ranges": "four"},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--engine", default="{}", help="JSON: keyword arguments of vllm.LLM")
+    parser.add_argument("--tokens", type=int, required=True)
+    parser.add_argument("--ids", type=Path, help=".npy of token ids; random ids without it")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--variants", default="stride32,hidden,logits")
+    parser.add_argument("--rows-per-gemm", type=int, default=64)
+    parser.add_argument("--chunk-rows", type=int, default=1024)
+    parser.add_argument("--flat-logprobs", type=int, default=0, help="also time prompt_logprobs=-1 on this many tokens")
+    parser.add_argument("--keep", type=Path, help="keep the last hidden capture here")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    from vllm import LLM
+
+    started = time.perf_counter()
+    arguments: dict[str, Any] = {"worker_extension_cls": "suite.agent.worker.CaptureWorker", "disable_log_stats": True}
+    if options.flat_logprobs:
+        arguments |= {"max_logprobs": -1, "logprobs_mode": "raw_logits"}
+    else:
+        arguments |= {"skip_tokenizer_init": True}
+    llm = LLM(model=options.model, **arguments, **json.loads(options.engine))
+    report: dict[str, Any] = {"start_seconds": round(time.perf_counter() - started, 1), "tokens": options.tokens}
+    vocab_size = llm.collective_rpc("suite_vocab_size")[0]
+    if options.ids is not None:
+        tokens = np.load(options.ids)[: options.tokens].astype(np.int32)
+    else:
+        tokens = np.random.default_rng(0).integers(0, min(vocab_size, 40_000), options.tokens).astype(np.int32)
+    work = Path(tempfile.mkdtemp(prefix="suite-bench-"))
+    np.save(work / "tokens.npy", tokens)
+    prefill(llm, tokens)  # first use compiles kernels
+
+    names = [name for name in options.variants.split(",") if name]
+    rounds = []
+    for number in range(options.repeats):
+        order = ["plain", *names]
+        order = order[number % len(order) :] + order[: number % len(order)]
+        times = {}
+        for name in order:
+            times[name] = (
+                prefill(llm, tokens) if name == "plain" else captured(llm, name, tokens, work, options, report)
+            )
+        rounds.append(times)
+    report["rounds"] = rounds
+    report["rows"] = summary(rounds, names)
+    if options.flat_logprobs:
+        report["flat_logprobs"] = flat_logprobs(llm, tokens[: options.flat_logprobs])
+    report["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if options.keep is not None and (work / "hidden").is_dir():
+        shutil.rmtree(options.keep, ignore_errors=True)
+        shutil.move(work / "hidden", options.keep)
+    shutil.rmtree(work, ignore_errors=True)
+    print(json.dumps({k: v for k, v in report.items() if k != "rounds"}, indent=1))
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1))
+
+
+def prefill(llm: Any, tokens: np.ndarray) -> float:
+    """Seconds of one plain prefill (and one token)."""
+    from vllm import SamplingParams
+
+    parameters = SamplingParams(temperature=0.0, max_tokens=1, ignore_eos=True, detokenize=False)
+    started = time.perf_counter()
+    llm.generate([{"prompt_token_ids": tokens.tolist()}], parameters, use_tqdm=False)
+    return time.perf_counter() - started
+
+
+def captured(llm: Any, name: str, tokens: np.ndarray, work: Path, options: Any, report: dict[str, Any]) -> float:
+    """Seconds of one captured prefill, until the last row is on disk."""
+    out = work / name
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir()
+    ranges: Any = VARIANTS[name]["ranges"]
+    if ranges == "four":
+        ranges = [[len(tokens) * k // 5, len(tokens) * k // 5 + 500] for k in range(1, 5)]
+    spec = VARIANTS[name] | {
+        "ranges": ranges,
+        "path": "prefill",
+        "tokens": str(work / "tokens.npy"),
+        "out": str(out),
+        "rows_per_gemm": options.rows_per_gemm,
+        "chunk_rows": options.chunk_rows,
+        "kept": [],
+        "compare": False,
+        "trusted_until": 0,
+    }
+    started = time.perf_counter()
+    llm.collective_rpc("suite_arm", args=(spec,))
+    inner = prefill(llm, tokens)
+    result = llm.collective_rpc("suite_disarm")[0]
+    seconds = time.perf_counter() - started
+    size = sum(chunk["size_bytes"] for chunk in result["chunks"])
+    report.setdefault("captures", {})[name] = {
+        "rows": result["num_rows"],
+        "bytes": size,
+        "gb_per_second": round(size / seconds / 1e9, 3),
+        "hook_seconds": round(result["hook_seconds"], 4),
+        "writer_busy_seconds": round(result["writer_seconds"], 3),
+        "drain_seconds": round(seconds - inner, 4),
+    }
+    return seconds
+
+
+def summary(rounds: list[dict[str, float]], names: list[str]) -> list[dict[str, Any]]:
+    """Per variant: median seconds, and the ratio to plain paired by round."""
+    rows = [{"variant": "plain", "median_seconds": statistics.median(r["plain"] for r in rounds)}]
+    for name in names:
+        ratios = sorted(r[name] / r["plain"] for r in rounds)
+        rows.append(
+            {
+                "variant": name,
+                "median_seconds": statistics.median(r[name] for r in rounds),
+                "median_ratio": statistics.median(ratios),
+                "ratio_range": [ratios[0], ratios[-1]],
+            }
+        )
+    return rows
+
+
+def flat_logprobs(llm: Any, tokens: np.ndarray) -> dict[str, Any]:
+    """vLLM's own way to full-vocabulary prompt logits: seconds and resident memory."""
+    from vllm import SamplingParams
+
+    parameters = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=-1, flat_logprobs=True, detokenize=False)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    started = time.perf_counter()
+    llm.generate([{"prompt_token_ids": tokens.tolist()}], parameters, use_tqdm=False)
+    seconds = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {
+        "tokens": len(tokens),
+        "seconds": seconds,
+        "positions_per_second": len(tokens) / seconds,
+        "peak_rss_bytes": after,
+        "peak_rss_before_bytes": before,
+    }
+
+
+if __name__ == "__main__":
+    main()
