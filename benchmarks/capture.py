@@ -70,9 +70,8 @@ def main() -> None:
     added = {n: memory[n] - plain[n] for n in memory}
     flat_bytes = other["peak_rss_bytes"] - other["peak_rss_before_bytes"]
     # Both per token, since the engine's own way cannot hold the longer prompt.
-    print(
-        f"memory of logits at every position over plain: {added[short] / 1e6:.0f} MB at {short} tokens, {added[long] / 1e6:.0f} MB at {long}"
-    )
+    print(f"memory of logits at every position over plain: {added[short] / 1e6:.0f} MB at {short} tokens,")
+    print(f"  {added[long] / 1e6:.0f} MB at {long}")
     print(f"  growth {(added[long] - added[short]) / 1e6:.0f} MB   bar one chunk, {1024 * vocab * 2 / 1e6:.0f} MB")
     print(f"  the engine's own way added {flat_bytes / 1e6:.0f} MB for {other['tokens']} tokens")
     print(f"  bytes a position: {added[long] / int(long):,.0f} against {flat_bytes / other['tokens']:,.0f}")
