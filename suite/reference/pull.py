@@ -22,7 +22,8 @@ from suite.reference.schema import RECORD_NAME, Member, PackRecord
 from suite.reference.store import LOCK_NAME, StoredReference, head_file, open_stored, pack_folder
 from suite.runtime.process import free_bytes
 
-SOURCE_NAME = "source.json"
+_SOURCE_NAME = "source.json"
+"""Beside a pulled capture: where it came from, for people."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,9 +82,11 @@ def pull(source: str, *, home: Path, observer: Observer | None = None) -> Pulled
             return Pulled(stored=open_stored(target), digest=head.digest, new=False)
         staging = _staging(home, source)
         with only_process(staging.with_name(f".{staging.name}.lock"), observer):
+            if target.is_dir():  # another process pulled it meanwhile
+                return Pulled(stored=open_stored(target), digest=head.digest, new=False)
             _fetch(reader, staging, captures / "heads", observer)
             _check(staging, captures / "heads", reader, observer)
-            write_atomic(staging / SOURCE_NAME, canonical_json({"schema_version": 1, "source": reader.name}))
+            write_atomic(staging / _SOURCE_NAME, canonical_json({"schema_version": 1, "source": reader.name}))
             _import(staging, target, captures / "heads")
     return Pulled(stored=open_stored(target), digest=head.digest, new=True)
 

@@ -255,3 +255,12 @@ def test_hostile_folders(pack, home, tmp_path, spoil, told):
     with pytest.raises(VerificationFailed, match=told):
         pull(str(folder), home=home)
     assert stored_state(home) == []
+
+
+def test_two_pulls_side_by_side_import_it_once(pack, home):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda _: pull(str(pack), home=home), range(4)))
+    assert [d.new for d in done].count(True) == 1
+    assert len(list((home / "captures").glob("*/pack-*"))) == 1

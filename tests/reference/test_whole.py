@@ -1,0 +1,119 @@
+"""A pack made by one machine and used by another, with the real engine: served over HTTP, cut off, resumed, scored."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from suite.bundle.read import open_bundle
+from suite.bundle.verify import verify_bundle
+from suite.cli.reference import reference as reference_command
+from suite.cli.run import run as run_command
+from suite.cli.verify import _replay
+from suite.errors import MissingPrerequisite
+from suite.files import canonical_json
+from suite.run import prepare, replayed
+from suite.stack.engine_arguments import stack_environment
+from suite.stack.home import suite_home
+from tests.reference.server import serve
+
+ROOT = Path(__file__).parent.parent.parent
+TURNS = (
+    "Which interfaces of the edge router are down?",
+    "GigabitEthernet0/0/1 is administratively down; the others are up.",
+    "Bring it up and show me its counters.",
+    "Done. It has 0 input errors and 12 output drops since the last clear.",
+)
+
+
+@pytest.fixture
+def repository(tmp_path, smollm2, monkeypatch):
+    """A repository with two manifests and a short session, and homes of two machines that share fetched models."""
+    folder = tmp_path / "repository"
+    (folder / ".git").mkdir(parents=True)
+    shutil.copytree(ROOT / "manifests" / "_base", folder / "manifests" / "_base")
+    for name in ("cpu-bf16.yaml", "cpu-kv-fp8.yaml"):
+        shutil.copy(ROOT / "manifests" / name, folder / "manifests" / name)
+    for path in (folder / "manifests" / "_base").glob("cpu*.yaml"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace("stride: 4", "stride: 2, codec: hidden"), encoding="utf-8")
+    lab = folder / "workloads" / "netops-lab"
+    lab.mkdir(parents=True)
+    shutil.copy(ROOT / "workloads" / "netops-lab" / "chatml-tools.jinja", lab)
+    messages = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(TURNS * 3)]
+    session = {
+        "schema_version": 1,
+        "name": "short",
+        "messages": messages,
+        "tools": [],
+        "sampling": {"temperature": 0},
+        "licence": "CC0-1.0",
+        "provenance": {"kind": "synthetic", "generator": "by hand", "seed": 1, "note": "for tests"},
+    }
+    (lab / "session-7k.json").write_bytes(canonical_json(session))
+    models = suite_home() / "models"
+    for home in ("maker", "user"):
+        (tmp_path / home).mkdir()
+        (tmp_path / home / "models").symlink_to(models)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def run(command, *arguments):
+    return CliRunner().invoke(command, [*map(str, arguments)], catch_exceptions=True)
+
+
+def bundle_of(result):
+    [measured] = json.loads(result.stdout)["measured"]
+    return open_bundle(Path(measured["bundle"]))
+
+
+@pytest.mark.vllm
+def test_a_small_machine_scores_against_a_pack_without_the_references_model(repository, tmp_path, monkeypatch):
+    maker, user = tmp_path / "maker", tmp_path / "user"
+    monkeypatch.setenv("SUITE_HOME", str(maker))
+    made = run(run_command, "manifests/cpu-bf16.yaml", "--repeats", 1, "-q")
+    assert made.exit_code == 0, made.output
+    made = run(reference_command, "pack", "manifests/cpu-bf16.yaml", "--out", tmp_path / "p.tar", "-q")
+    assert made.exit_code == 0, made.output
+    data = (tmp_path / "p.tar").read_bytes()
+
+    monkeypatch.setenv("SUITE_HOME", str(user))
+    prepared = []
+    original = prepare.prepare_stack
+    monkeypatch.setattr(
+        prepare, "prepare_stack", lambda path, **more: prepared.append(path.name) or original(path, **more)
+    )
+    candidate = ("manifests/cpu-kv-fp8.yaml", "--repeats", 1, "--json", "-q", "--results", tmp_path / "results")
+    with serve(data, break_at=len(data) // 2) as site:
+        cut_off = run(run_command, *candidate, "--reference", site.url)
+        assert isinstance(cut_off.exception, MissingPrerequisite)
+        assert not list((user / "captures").glob("*/pack-*"))
+        site.break_at, site.requests[:] = None, []
+        done = run(run_command, *candidate, "--reference", site.url)
+    assert done.exit_code == 0, done.output
+    assert any(r and int(r[6:-1]) >= len(data) // 2 - 512 for r in site.requests)
+    assert set(prepared) == {"cpu-kv-fp8.yaml"}
+    exact = bundle_of(done)
+    assert exact.record.headlines.replayed_rows == 0
+    assert [f.key for f in exact.record.factors] == ["kv_cache_dtype"]
+    report = verify_bundle(exact.folder, captures=user / "captures", replay=_replay(user / "captures"))
+    assert {c.name: c.outcome for c in report.checks}["evidence"] == "passed", report
+
+    # The same store on a processor that rounds otherwise; the pack is not named again.
+    def older(lock):
+        extra = {"ONEDNN_MAX_CPU_ISA": "SSE41"} if lock.role == "reference" else {}
+        return stack_environment(lock) | extra
+
+    monkeypatch.setattr(replayed, "stack_environment", older)
+    near = bundle_of(run(run_command, *candidate))
+    ours, theirs = exact.record.headlines, near.record.headlines
+    assert 0 < theirs.replayed_rows <= theirs.n
+    assert (theirs.n, theirs.flips, theirs.flips_tied) == (ours.n, ours.flips, ours.flips_tied)
+    assert ours.kl_ref_cand is not None
+    assert theirs.kl_ref_cand is not None
+    assert theirs.kl_ref_cand.mean == pytest.approx(ours.kl_ref_cand.mean, abs=2e-3)
+    report = verify_bundle(near.folder, captures=user / "captures", replay=_replay(user / "captures"))
+    assert report.failure is None, report
