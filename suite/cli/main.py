@@ -25,6 +25,7 @@ COMMANDS = {
     "import": ("suite.cli.import_", "Bring base files of llama.cpp into the capture store."),
     "export": ("suite.cli.export", "Write a capture as a base file of llama.cpp."),
     "llama": ("suite.cli.llama", "Check llama.cpp's numbers, and its command lines."),
+    "grade": ("suite.cli.grade", "Grade the tool calls in an output, strictly."),
     "sbom": ("suite.cli.sbom", "List what a stack is made of."),
 }
 

@@ -45,6 +45,7 @@ def read_arguments(source: Source, call: RawCall) -> Reading:
     try:
         yield from reader.read()
     finally:
+        source.state = State.ENVELOPE
         call.partial = reader.root
         _note_positions(call, reader, ())
     if isinstance(reader.root, dict):
@@ -67,6 +68,7 @@ def read_call_object(source: Source, call: RawCall, *, arguments_key: str, optio
     try:
         yield from reader.read()
     finally:
+        source.state = State.ENVELOPE
         root = reader.root
         if isinstance(root, dict):
             name = root.get("name")

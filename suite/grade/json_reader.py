@@ -137,6 +137,11 @@ class JsonReader:
             source.state = self.view.state(self._path(), place)
             yield
 
+    def _here(self, place: str) -> Generator[None, None, str]:
+        """What stands at a fault."""
+        self.source.state = self.view.state(self._path(), place)
+        return (yield from self.source.peek(24))
+
     def _first_key(self) -> Generator[None, None, bool]:
         """After `{`: whether a member follows; the value is next then."""
         source = self.source
@@ -159,7 +164,7 @@ class JsonReader:
                 raise source.broken("a comma before the closing bracket")
             return True
         if character != ("}" if in_object else "]"):
-            found = yield from source.peek(24)
+            found = yield from self._here("between")
             raise source.broken(f"expected ',' or {'}' if in_object else ']'!r} in the JSON, {shown(found)}")
         source.at += 1
         return False
@@ -167,7 +172,7 @@ class JsonReader:
     def _key(self) -> Generator[None, None, None]:
         source = self.source
         if (yield from self._significant("between")) != '"':
-            found = yield from source.peek(24)
+            found = yield from self._here("between")
             raise source.broken(f"expected a key in double quotes, {shown(found)}")
         position = source.position
         self._keys[-1] = ""
@@ -176,7 +181,7 @@ class JsonReader:
             raise Broken(Fault(position=position, message=f"the key {key!r} stands twice"))
         self._keys[-1] = key
         if (yield from self._significant("between")) != ":":
-            found = yield from source.peek(24)
+            found = yield from self._here("between")
             raise source.broken(f"expected ':' after the key {key!r}, {shown(found)}")
         source.at += 1
         # The value exists from here on, so that an unfinished one still shows its key.
@@ -272,7 +277,7 @@ class JsonReader:
         text = match[0]
         if not is_number:
             if text not in _WORDS:
-                found = yield from source.peek(24)
+                found = yield from self._here("value")
                 raise source.broken(f"expected a JSON value, {shown(found)}")
             source.at += len(text)
             return _WORDS[text]

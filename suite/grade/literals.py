@@ -68,10 +68,9 @@ class Context:
 
     def add_text(self, text: str) -> None:
         """Everything in a text becomes known."""
-        for word, _ in split(text):
-            self.known.add(word)
-        for word in literals(text):
-            self._add(word)
+        self.known.update(word for word, _ in split(text))
+        for literal in literals(text):
+            self._add(literal)
         for match in _PROMPT.finditer(text):
             self.commands[match[1] or match[2]] = "command"
         self._candidates = self._command_candidates = None
@@ -207,9 +206,10 @@ def compare(text: CallText, context: Context, *, tool_words: frozenset[str] = fr
             if (source := sources.nearest(*word) or context.nearest(word)) is not None:
                 mutated[source, key] = None
     for command in text.commands:
-        if command not in context.known and command not in context.commands and (budget := budget - 1) >= 0:
-            if (source := context.nearest_command(command)) is not None:
-                mutated[source, command] = None
+        if command in context.known or command in context.commands or (budget := budget - 1) < 0:
+            continue
+        if (source := context.nearest_command(command)) is not None:
+            mutated[source, command] = None
     missing = _settle(lost, mutated, intact, (*plain, *text.keys))
     return Literals(intact=tuple(intact), missing=missing, mutated=tuple(mutated), invented=tuple(invented))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -15,6 +16,7 @@ from suite.grade.literals import CallText, Context, Literals, compare, text_of
 from suite.grade.machine import END_TOKENS
 from suite.grade.source import Broken
 from suite.grade.tools import ToolSet, same_json, typed
+from suite.workload.literals import occurrences
 
 
 class Verdict(StrEnum):
@@ -44,6 +46,7 @@ class Ending(StrEnum):
 
 
 _ORDER = tuple(Verdict)
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,7 +134,8 @@ def grade(
         format = detected
     grammar = make_grammar(format, reasoning_open=reasoning_open)
     grammar.feed(text)
-    return grade_parsed(grammar.finish(), tools=tools, context=context, right_commands=right_commands, ending=ending)
+    parsed = grammar.finish()
+    return grade_parsed(parsed, tools=tools, context=context, right_commands=right_commands, ending=ending, text=text)
 
 
 def grade_parsed(
@@ -141,10 +145,11 @@ def grade_parsed(
     context: Context | None = None,
     right_commands: Sequence[tuple[str, dict[str, Any]]] = (),
     ending: Ending = Ending.STOP,
+    text: str = "",
 ) -> Graded:
-    """The same for an output that a grammar has read, for instance token by token."""
+    """The same for an output that a grammar has read, for instance token by token; `text` places changed literals."""
     tool_words = frozenset(tools.words()) if tools is not None else frozenset()
-    judge = _Judge(tools, context, tool_words, right_commands, ending)
+    judge = _Judge(tools, context, tool_words, right_commands, ending, text)
     calls = tuple(judge.call(raw) for raw in parsed.calls)
     calls = judge.missing_somewhere(calls)
     verdict = _without_calls(ending, parsed.stray)
@@ -169,7 +174,7 @@ def text_from(output: str | bytes) -> str:
 def shown_text(value: Any) -> Any:
     """A value whose texts can be written as UTF-8: what was not UTF-8 becomes U+FFFD."""
     if isinstance(value, str):
-        return value if value.isprintable() else value.encode("utf-8", errors="replace").decode("utf-8")
+        return _SURROGATES.sub("\ufffd", value)
     if isinstance(value, dict):
         return {shown_text(key): shown_text(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -192,6 +197,7 @@ class _Judge:
     tool_words: frozenset[str]
     right_commands: Sequence[tuple[str, dict[str, Any]]]
     ending: Ending
+    text: str
 
     def call(self, raw: RawCall) -> GradedCall:
         fault = raw.fault
@@ -224,6 +230,8 @@ class _Judge:
         intact = not found.missing and not found.mutated
         right = self._right(raw.name, arguments)
         verdict = self._verdict(raw, closed, parsed, known, valid, intact, right)
+        if fault is None and verdict is not Verdict.OK:
+            fault = self._late_fault(raw, verdict, found)
         return GradedCall(
             closed=closed,
             parsed=parsed,
@@ -261,7 +269,10 @@ class _Judge:
             if intact and verdict is Verdict.LITERALS_CHANGED:
                 verdict = Verdict.WRONG_COMMAND if call.right_command is False else Verdict.OK
             passed = call.parsed and call.known_name is not False and call.schema_valid is not False
-            settled.append(_with(call, literals=found, literals_intact=passed and intact, verdict=verdict))
+            fault = call.first_fault if verdict is call.verdict else None
+            settled.append(
+                replace(call, literals=found, literals_intact=passed and intact, verdict=verdict, first_fault=fault)
+            )
         return tuple(settled)
 
     def _typed(self, raw: RawCall) -> tuple[dict[str, Any], Fault | None]:
@@ -283,8 +294,7 @@ class _Judge:
         assert self.tools is not None
         assert raw.name is not None
         for key in sorted(raw.marked_json):
-            types = self.tools.types(raw.name, key)
-            if types == {"string"}:
+            if self.tools.types(raw.name, key) == frozenset({"string"}):
                 return Fault(
                     position=raw.positions.get(key, raw.start),
                     message=f'{key}: string="false", though the schema says that it is a string',
@@ -295,6 +305,20 @@ class _Judge:
         path, message = error
         position = raw.positions.get(str(path[0]), raw.start) if path else raw.start
         return Fault(position=position, message=f"{'.'.join(map(str, path)) or 'arguments'}: {message}")
+
+    def _late_fault(self, raw: RawCall, verdict: Verdict, found: Literals) -> Fault:
+        """Where a call that its format allows is wrong: at the changed literal, else at its start."""
+        if verdict is Verdict.LITERALS_CHANGED and found.mutated:
+            source, mutant = found.mutated[0]
+            stands = next(occurrences(mutant, self.text[raw.start : raw.end]), None)
+            position = raw.start + stands[0] if stands else raw.start
+            return Fault(position=position, message=f"{mutant!r} stands for {source!r}")
+        message = {
+            Verdict.LITERALS_CHANGED: f"{found.missing[0]!r} is missing" if found.missing else "",
+            Verdict.IN_REASONING: "the call stands inside the reasoning",
+            Verdict.WRONG_COMMAND: "another call than those marked right",
+        }
+        return Fault(position=raw.start, message=message.get(verdict, "the call is not closed"))
 
     def _text(self, raw: RawCall, parsed: bool) -> CallText:
         """What the call says; of a broken one, what was read before the fault."""
@@ -344,9 +368,3 @@ class _Judge:
         if not intact:
             return Verdict.LITERALS_CHANGED
         return Verdict.WRONG_COMMAND if right is False else Verdict.OK
-
-
-def _with(call: GradedCall, **changes: Any) -> GradedCall:
-    from dataclasses import replace
-
-    return replace(call, **changes)

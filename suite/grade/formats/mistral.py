@@ -79,6 +79,7 @@ class Mistral(Machine):
             yield from reader.read()
         except Broken as broken:
             fault = broken.fault
+        source.state = State.ENVELOPE
         items = reader.root if isinstance(reader.root, list) else []
         for index, item in enumerate(items[:MAX_CALLS]):
             position = reader.positions.get((index,), start)

@@ -38,6 +38,7 @@ class OpenAIJson(Machine):
                 raise source.broken(f"text after the JSON, {shown(found)}")
         except Broken as broken:
             fault = broken.fault
+            source.state = State.OUTSIDE
         self._collect(reader, view, start, fault)
 
     def _collect(self, reader: JsonReader, view: _MessageView, start: int, fault: Fault | None) -> None:
