@@ -18,6 +18,9 @@ COMMANDS = {
     "plan": ("suite.cli.plan", "Say what `run` would do, with disk and time, without running."),
     "show": ("suite.cli.show", "Print a result bundle's headline counts."),
     "verify": ("suite.cli.verify", "Recompute a bundle's headlines, hashes and, with evidence, its ledger."),
+    "compare": ("suite.cli.compare", "Put bundles of one reference in one table, and rank what a test separates."),
+    "gate": ("suite.cli.gate", "Check whether a new stack is worse than allowed (exit code 1)."),
+    "score": ("suite.cli.score", "Score two captures, without bundles."),
     "manifest": ("suite.cli.manifest", "Check, show, lock and compare manifests."),
     "workload": ("suite.cli.workload", "Synthesize and render sessions."),
     "model": ("suite.cli.model", "Fetch and derive the models that manifests name."),
@@ -57,7 +60,7 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Measure what one serving flag does to a local model's answers, and prove it.
 
-    Exit codes: 0 done, 2 invalid input, 3 missing prerequisite, 4 run failed, 5 verification failed.
+    Exit codes: 0 done, 1 gate not passed, 2 invalid input, 3 missing prerequisite, 4 run failed, 5 verification failed.
     """
 
 

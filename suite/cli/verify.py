@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
-
-if TYPE_CHECKING:
-    from suite.capture.rows import RowFactory, RowSource
-    from suite.capture.store import Capture
 
 _MARKS = {"passed": "pass", "failed": "FAIL", "not done": "not done"}
 
@@ -32,12 +26,13 @@ def verify(bundles: tuple[Path, ...], captures: Path | None, as_json: bool) -> N
     from tabulate import tabulate
 
     from suite.bundle.verify import verify_bundle
+    from suite.run.stored import replay_stored
     from suite.stack.home import suite_home
 
     store = captures or suite_home() / "captures"
     reports = []
     for path in bundles:
-        reports.append(verify_bundle(path, captures=store if store.is_dir() else None, replay=_replay(store)))
+        reports.append(verify_bundle(path, captures=store if store.is_dir() else None, replay=replay_stored(store)))
         if not as_json:
             rows = [(_MARKS[c.outcome], c.name, c.detail) for c in reports[-1].checks]
             click.echo(f"{path}\n{tabulate(rows, tablefmt='plain')}\n")
@@ -45,27 +40,3 @@ def verify(bundles: tuple[Path, ...], captures: Path | None, as_json: bool) -> N
         click.echo(json.dumps({"schema_version": 1, "reports": [report.to_json() for report in reports]}, indent=1))
     for report in reports:
         report.require_passed()
-
-
-def _replay(store: Path) -> RowFactory:
-    """Rows of hidden captures by the stack whose lock the local store keeps beside them."""
-
-    def rows(capture: Capture) -> RowSource:
-        from suite.reference.store import is_pulled, open_stored
-        from suite.run.replayed import ReplayedRows
-        from suite.runtime.process import ProcessRuntime, find_interpreter
-        from suite.stack.engine_arguments import stack_environment
-        from suite.stack.home import suite_home
-
-        lock = open_stored(capture.folder).lock
-        return ReplayedRows(
-            capture=capture,
-            runtime=ProcessRuntime(find_interpreter(None, os.environ, Path.cwd()), home=suite_home()),
-            environment=stack_environment(lock),
-            heads=store / "heads",
-            threads=lock.hardware.threads,
-            device="cpu" if lock.hardware.kind == "cpu" else "cuda:0",
-            elsewhere=is_pulled(capture),
-        )
-
-    return rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from suite.errors import InvalidInput
 from suite.score.ledger import Ledger
 
 FACTS = ("tokens_sha256", "num_tokens", "path", "vocab_size", "ref_dtype")
@@ -27,28 +26,13 @@ def differing(first: Ledger, second: Ledger) -> list[str]:
     ]
 
 
-def require_same_probes(first: Ledger, second: Ledger, *, names: tuple[str, str]) -> None:
-    """Refuse two ledgers that cannot stand in one table.
-
-    Args:
-        first: One ledger.
-        second: The other.
-        names: How to call them.
-
-    Raises:
-        InvalidInput: with every differing key, and both values where they are short.
-    """
-    keys = differing(first, second)
-    if not keys:
-        return
-    told = []
-    for key in keys:
-        values = [getattr(ledger.facts, key, None) for ledger in (first, second)]
-        told.append(key if values[0] is None else f"{key} ({_short(values[0])} and {_short(values[1])})")
-    raise InvalidInput(
-        f"{names[0]} and {names[1]} cannot be compared: they differ in {', '.join(told)}",
-        hint="compare bundles of one reference, workload, path and set of positions",
-    )
+def told_differences(first: Ledger, second: Ledger) -> list[str]:
+    """The same in words: each key with both values where it is one of the ledgers' facts."""
+    words = []
+    for key in differing(first, second):
+        ours, theirs = (getattr(ledger.facts, key, None) for ledger in (first, second))
+        words.append(key if ours is None else f"{key} ({_short(ours)} and {_short(theirs)})")
+    return words
 
 
 def _short(value: object) -> str:

@@ -66,7 +66,8 @@ class TurnTotals:
         if not self.known:
             return "no turns are known, so there is nothing to resample: counts only"
         if self.num_turns < MIN_TURNS:
-            return f"{self.num_turns} turns, fewer than {MIN_TURNS}: counts only"
+            few = "1 turn" if self.num_turns == 1 else f"{self.num_turns} turns"
+            return f"{few}, fewer than {MIN_TURNS}: counts only"
         return None
 
 

@@ -1,0 +1,1 @@
+"""Several bundles in one table, and the gate between two."""

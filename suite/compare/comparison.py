@@ -1,0 +1,168 @@
+"""A whole comparison: sorted rows, what the tests say of them, and the sentences that stand around the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.bundle.show import shown
+from suite.compare.entries import Entry, load_entries
+from suite.compare.kernel_change import Verdict, verdicts
+from suite.compare.metrics import METRICS, MetricName
+from suite.compare.ranking import Pair, Ranking, rank
+from suite.score.paired import ALPHA
+
+MUST_NOT = (
+    "Must not be quoted for other sessions, lengths, paths, hardware or versions, nor for what a model can do. "
+    "BF16 is a reference, not the truth."
+)
+_PAIRS_SHOWN = 6
+_NO_INTERVAL = " None for quantiles or a maximum, nor where fewer than two turns hold any of what is counted."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """Bundles of one cohort in one table."""
+
+    ranking: Ranking
+    kernel: tuple[Verdict, ...]
+    """One per row, in the order of the rows."""
+    passed_over: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> tuple[Entry, ...]:
+        """In the order of the table."""
+        return self.ranking.entries
+
+
+def compare(paths: Sequence[Path], *, sort: MetricName = "flips") -> Comparison:
+    """Compare bundles, or what lies in folders of results.
+
+    Raises:
+        InvalidInput, VerificationFailed: see `suite.compare.entries.load_entries`.
+    """
+    found = load_entries(paths)
+    return compare_entries(found.entries, sort=sort, passed_over=found.passed_over)
+
+
+def compare_entries(
+    entries: Sequence[Entry], *, sort: MetricName = "flips", passed_over: tuple[str, ...] = ()
+) -> Comparison:
+    """Compare entries of one cohort."""
+    ranking = rank(entries, METRICS[sort])
+    return Comparison(ranking=ranking, kernel=verdicts(ranking.entries), passed_over=passed_over)
+
+
+def scope(comparison: Comparison) -> str:
+    """What the numbers speak of."""
+    first = comparison.rows[0]
+    record, headlines = first.bundle.record, first.headlines
+    tiers = sorted({entry.bundle.record.tier for entry in comparison.rows})
+    workload = first.lock.workload
+    # Rows of one cohort have equal reference rows, so any row's reference lock names them.
+    reference = shown(first.bundle.lock("reference-lock.json").name, limit=60)
+    turns = f" in {first.totals.num_turns} turns" if first.totals.known else ""
+    return (
+        f"Scope: {headlines.n:,} probes{turns} of one recorded session ({shown(workload.name, limit=40)}, "
+        f"{workload.num_tokens:,} tokens), {headlines.path} path, vocabulary {headlines.vocab_size:,}, reference "
+        f"{reference} (rows {record.evidence.reference.rows_sha256[:12]}); {' and '.join(tiers)}, not verified here. "
+        f"Off-policy: at {record.off_policy.count:,} of {record.off_policy.n:,} probes the reference's top-1 is not "
+        "the recorded token."
+    )
+
+
+def cause(entry: Entry) -> str:
+    """The one factor that varies, or why no cause may be named."""
+    record = entry.bundle.record
+    names = ", ".join(shown(factor.key, limit=30) for factor in record.factors)
+    if not record.factors:
+        return "none (same stack)"
+    return names if record.causal_claim else f"no causal claim: {names}"
+
+
+def winner_text(comparison: Comparison) -> str:
+    """Which row may be called best, or that none may."""
+    ranking = comparison.ranking
+    if ranking.refusal is not None:
+        return f"No ranking: {ranking.refusal}."
+    if len(ranking.entries) < 2:
+        return "One row: nothing to rank."
+    test = (
+        f"(paired sign-flip per turn, two-sided, Holm over {len(ranking.pairs)} pairs, alpha {ALPHA}). Rows that it "
+        "does not separate share a rank."
+    )
+    if ranking.winner is not None:
+        return f"{ranking.winner.label} has {ranking.metric.less} than every other row {test}"
+    return f"No winner by {ranking.metric.words}: no row is separated from every other {test}"
+
+
+def pairs_text(comparison: Comparison) -> list[str]:
+    """Which pairs the test separates, and which it does not."""
+    ranking = comparison.ranking
+    apart = [pair for pair in ranking.pairs if pair.separated]
+    same = [pair for pair in ranking.pairs if not pair.separated]
+    lines = []
+    if apart:
+        less = ranking.metric.less
+        lines.append(f"{less[0].upper()}{less[1:]}: {_listed(comparison, apart, ' than ')}.")
+    if same:
+        lines.append(f"No difference shown: {_listed(comparison, same, ' and ')}.")
+    return lines
+
+
+def band_text(comparison: Comparison) -> str:
+    """The numerical band: flips of equally valid stacks against the same reference."""
+    members: dict[str, tuple[str, int, int]] = {}
+    for entry in comparison.rows:
+        members |= {m.bundle: (m.name, m.flips, m.n) for m in entry.bundle.record.band}
+    for entry in comparison.rows:
+        if entry.is_band:
+            members[entry.bundle.bundle_id] = (entry.label, entry.headlines.flips, entry.headlines.n)
+    if not members:
+        return (
+            "Numerical band: not measured, so no row may be called worse than a kernel change (run manifests of role "
+            "`band` with the same reference)."
+        )
+    listed = ", ".join(
+        f"{shown(name)} {flips:,} of {n:,}" for name, flips, n in sorted(members.values(), key=lambda m: (-m[1], m[0]))
+    )
+    return (
+        f"Numerical band (equally valid BF16 stacks): {listed}. Worse than a kernel change: more flips than its "
+        f"largest member by a one-sided paired test, Holm, alpha {ALPHA}."
+    )
+
+
+def notes(comparison: Comparison) -> list[str]:
+    """Everything a reader of the table must know, in order."""
+    rows = comparison.rows
+    replayed = [entry for entry in rows if entry.headlines.replayed_rows]
+    return [
+        winner_text(comparison),
+        *pairs_text(comparison),
+        band_text(comparison),
+        rows[0].intervals.told + _NO_INTERVAL,
+        *[
+            f"{entry.label}: {entry.headlines.replayed_rows:,} of {entry.headlines.n:,} probes have a row replayed on "
+            "another processor; their flips are by the captured ids, their KL is replayed."
+            for entry in replayed
+        ],
+        "A mean near the reference's does not rank stacks: read the tail and the confident flips. Repeat floors are "
+        "never subtracted.",
+        *[f"Passed over: {shown(text, limit=160)}." for text in comparison.passed_over],
+    ]
+
+
+def _listed(comparison: Comparison, pairs: Sequence[Pair], between: str) -> str:
+    rows = comparison.rows
+    told = [
+        f"{rows[pair.lower].label}{between}{rows[pair.higher].label} (p {p_text(pair.p_holm)})"
+        for pair in pairs[:_PAIRS_SHOWN]
+    ]
+    more = len(pairs) - len(told)
+    return ", ".join(told) + (f" and {more} more pairs" if more else "")
+
+
+def p_text(p_value: float) -> str:
+    """A p-value as people read it."""
+    return f"{p_value:.2g}" if p_value >= 0.001 else "< 0.001"
