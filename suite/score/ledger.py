@@ -6,6 +6,7 @@ The same input gives the same bytes: no time, host or path is written, and row g
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -127,7 +128,7 @@ def write_ledger(path: Path, blocks: Iterable[Columns], facts: LedgerFacts) -> i
 
     path.parent.mkdir(parents=True, exist_ok=True)
     schema = arrow_schema(facts)
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")  # two runs may score the same captures
     rows = 0
     try:
         with pq.ParquetWriter(
