@@ -1,0 +1,231 @@
+"""The agent with the real vLLM and a real model: codecs, fresh processes, ranks, kills, and the known traps."""
+
+import json
+import os
+import shutil
+import signal
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suite.capture.store import StoredRows
+from suite.errors import RunFailed, VerificationFailed
+from suite.run.replayed import ReplayedRows
+from suite.runtime.process import ProcessRuntime
+from suite.score.floor import floor_of, repeat_floor
+from tests.agent.test_faults import agent_pids, wait_for
+from tests.agent_stack import CPU_ENGINE, CPU_EXPECT, Stack, chunk_hashes, job, leftovers, write_tokens
+
+pytestmark = pytest.mark.vllm
+
+NUM_TOKENS = 1100
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("real")
+
+
+@pytest.fixture(scope="module")
+def stack(base, vllm_python, smollm2) -> Stack:
+    return Stack(vllm_python, base / "home", smollm2)
+
+
+@pytest.fixture(scope="module")
+def tokens(base, text_ids) -> Path:
+    return write_tokens(base / "inputs", text_ids[:NUM_TOKENS])
+
+
+@pytest.fixture(scope="module")
+def hidden(stack, base, tokens):
+    """Hidden states at every position, three scheduler steps."""
+    return stack.call(base / "hidden", tokens, job(tokens, chunk_rows=256))
+
+
+@pytest.fixture(scope="module")
+def logits(stack, base, tokens):
+    """The same as rows of logits, from another process."""
+    return stack.call(base / "logits", tokens, job(tokens, codec="logits", stride=4, chunk_rows=64, start=1))
+
+
+def replayed(capture, stack: Stack, *, heads: Path | None = None) -> ReplayedRows:
+    return ReplayedRows(
+        capture=capture,
+        runtime=ProcessRuntime(stack.python, home=stack.home),
+        environment=stack.environment({}),
+        heads=heads or stack.heads,
+        threads=1,
+        device="cpu",
+    )
+
+
+def test_the_probe_is_accepted_and_every_fact_stands_in_the_index(hidden):
+    index = hidden.index
+    assert index.codec == "hidden"
+    assert (index.row_width, index.vocab_size, index.tokenizer_size) == (576, 49_152, 49_152)
+    assert index.steps == ((0, 512), (512, 512), (1024, 76))
+    assert [c.num_rows for c in index.chunks] == [256, 256, 256, 256, 75]
+    assert (index.replay_probe.rows, index.replay_probe.accepted) == (64, True)
+    assert (index.head.scale, index.head.soft_cap, index.head.has_bias) == (1.0, None, False)
+    assert index.engine.model_runner == "v1"
+    assert 1.0 < index.sanity.mean_nll < 4.0
+    receipt = json.loads((hidden.folder / "receipt.json").read_text())
+    assert receipt["effective"] | CPU_EXPECT == receipt["effective"]
+    assert receipt["ranks"][0]["attention"][0]["count"] == 30
+    hidden.verify()
+
+
+def test_fresh_processes_and_both_codecs_give_the_same_bits(hidden, logits):
+    every, some = hidden.probes(), logits.probes()
+    assert some.positions.tolist() == list(range(3, NUM_TOKENS - 1, 4))
+    assert (every.row_sha256[some.positions] == some.row_sha256).all()
+    for name in ("logsumexp", "top_ids", "top_logits"):
+        ours = np.concatenate([hidden.open_chunk(entry).read(name) for entry in hidden.index.chunks])
+        theirs = np.concatenate([logits.open_chunk(entry).read(name) for entry in logits.index.chunks])
+        assert (ours[some.positions] == theirs).all(), name
+    logits.verify()
+
+
+def test_replay_outside_the_engine_gives_the_rows_that_were_stored_inside(hidden, logits, stack):
+    stored = {int(p): row for block in StoredRows(capture=logits).blocks() for p, row in _each(block)}
+    seen = 0
+    for block in replayed(hidden, stack).blocks():
+        for position, row in _each(block):
+            if position in stored:
+                seen += 1
+                assert (row == stored[position]).all()
+    assert seen == len(stored) == 274
+
+
+def _each(block):
+    return zip(block.positions.tolist(), block.rows, strict=True)
+
+
+def test_a_head_that_was_changed_is_refused(hidden, stack, tmp_path):
+    heads = tmp_path / "heads"
+    shutil.copytree(stack.heads, heads)
+    (path,) = heads.iterdir()
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(VerificationFailed, match="the stored head was changed"):
+        next(iter(replayed(hidden, stack, heads=heads).blocks()))
+
+
+def test_hidden_states_that_were_changed_do_not_replay(hidden, stack, tmp_path):
+    folder = tmp_path / "start"
+    shutil.copytree(hidden.folder, folder)
+    entry = hidden.index.chunks[1]
+    tensor = hidden.open_chunk(entry).tensors["rows"]
+    data = bytearray((folder / entry.file).read_bytes())
+    data[tensor.offset_bytes + 1] ^= 0x40
+    (folder / entry.file).write_bytes(data)
+    capture = type(hidden)(folder=folder, index=hidden.index, index_sha256=hidden.index_sha256)
+    with pytest.raises(VerificationFailed, match="1 of 1099 replayed rows are not those that were captured"):
+        list(replayed(capture, stack).blocks())
+    with pytest.raises(VerificationFailed, match="its bytes are not those that were captured"):
+        capture.verify()
+
+
+def test_a_killed_start_is_resumed_in_a_fresh_process_to_the_same_bytes(stack, base, tokens, hidden):
+    out = base / "killed"
+    # The number of threads is left open here, so that another one can stand for a stack that does not repeat itself.
+    expect = {name: value for name, value in CPU_EXPECT.items() if name != "threads"}
+    request = job(tokens, chunk_rows=256, start=2, expect=expect)
+    caught = []
+
+    def start():
+        try:
+            stack.call(out, tokens, request)
+        except RunFailed as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    wait_for((out / "chunk-00001.safetensors").exists, seconds=300)
+    (pid,) = agent_pids(out)
+    os.kill(pid, signal.SIGKILL)
+    thread.join()
+    assert "was killed by signal 9" in caught[0].message
+    assert not (out / "index.json").exists()
+
+    shutil.copytree(out, base / "two-threads")
+    with pytest.raises(RunFailed, match="differs from what the interrupted start had written"):
+        stack.call(base / "two-threads", tokens, request, environment={"OMP_NUM_THREADS": "2"})
+
+    resumed = stack.call(out, tokens, request)
+    assert chunk_hashes(resumed) == chunk_hashes(hidden)
+    assert resumed.index.steps == hidden.index.steps
+    assert leftovers(out) == []
+    floor = floor_of(repeat_floor([hidden, resumed]))
+    assert [(start.flips, start.identical_rows, start.n) for start in floor.starts] == [(0, 1099, 1099)] * 2
+
+
+def test_three_ranks(stack, base, tokens, hidden):
+    capture = stack.call(
+        base / "tp3",
+        tokens,
+        job(
+            tokens,
+            engine=CPU_ENGINE | {"tensor_parallel_size": 3},
+            expect=CPU_EXPECT | {"tensor_parallel_size": 3},
+            stride=8,
+        ),
+    )
+    index = capture.index
+    assert index.codec == "hidden"
+    assert index.replay_probe.accepted
+    assert len(set(index.head.sha256s)) == 3
+    receipt = json.loads((capture.folder / "receipt.json").read_text())
+    assert [rank["rank"] for rank in receipt["ranks"]] == [0, 1, 2]
+    blocks = list(replayed(capture, stack).blocks())  # the shards' products, joined, are the rows of the stack
+    assert sum(len(block.positions) for block in blocks) == 137
+    assert all(np.isfinite((block.rows.astype(np.uint32) << 16).view(np.float32)).all() for block in blocks)
+    one_rank = hidden.probes().row_sha256[capture.probes().positions]
+    assert (one_rank == capture.probes().row_sha256).all(axis=1).sum() == 0
+    assert agent_pids(capture.folder) == []
+
+
+def test_an_unsupported_cache_dtype_that_the_engine_accepts_is_caught_by_the_sanity_check(stack, base, tokens):
+    out = base / "int8"
+    dtype = {"kv_cache_dtype": "int8_per_token_head"}
+    with pytest.raises(RunFailed, match=r"mean NLL over the first 63 positions is .* a working stack stays under"):
+        stack.call(out, tokens, job(tokens, engine=CPU_ENGINE | dtype, expect=CPU_EXPECT | dtype, sanity_max_nll=5.0))
+    assert not list(out.glob("chunk-*.safetensors"))
+    assert not (out / "index.json").exists()
+
+
+def test_settings_that_the_engine_silently_replaces_are_named(stack, base, tokens):
+    out = base / "triton"
+    engine = CPU_ENGINE | {"attention_backend": "TRITON_ATTN"}
+    expect = CPU_EXPECT | {"attention_backend": "TRITON_ATTN", "threads": 2, "max_num_batched_tokens": 1024}
+    with pytest.raises(RunFailed) as caught:
+        stack.call(out, tokens, job(tokens, engine=engine, expect=expect))
+    for text in (
+        "attention_backend: requested 'TRITON_ATTN', effective 'CPU_ATTN'",
+        "threads: requested 2, effective 1",
+        "max_num_batched_tokens: requested 1024, effective 512",
+    ):
+        assert text in caught.value.message
+    assert not list(out.glob("chunk-*.safetensors"))
+
+
+def test_a_model_with_a_weight_that_is_not_a_number(stack, base, tokens, smollm2, in_stack):
+    broken = base / "nan-model"
+    shutil.copytree(smollm2, broken)
+    in_stack(_BREAK, broken / "model.safetensors")
+    with pytest.raises(RunFailed, match=r"mean NLL .* is not a number: logits hold NaN or infinity"):
+        Stack(stack.python, stack.home, broken).call(base / "nan", tokens, job(tokens))
+    assert not (base / "nan" / "index.json").exists()
+
+
+_BREAK = """
+import sys
+from safetensors.torch import load_file, save_file
+tensors = load_file(sys.argv[1])
+tensors["model.norm.weight"][3] = float("nan")
+save_file(tensors, sys.argv[1], metadata={"format": "pt"})
+print("null")
+"""
