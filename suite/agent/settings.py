@@ -33,6 +33,7 @@ def _of_rank(receipt: dict[str, Any]) -> dict[str, Any]:
         "kv_cache_dtype": _single(
             receipt["dtype"] if layer["kv_cache_dtype"] == "auto" else layer["kv_cache_dtype"] for layer in attention
         ),
+        "flash_attn_version": _whole(_single(layer.get("flash_attention_version") for layer in attention)),
         "gdn_prefill_backend": _single(layer["gdn_prefill_backend"] for layer in receipt["attention"]),
         "dtype": receipt["dtype"],
         "quantization": receipt["quantization"],
@@ -52,6 +53,10 @@ def _of_rank(receipt: dict[str, Any]) -> dict[str, Any]:
 def _single(values: Iterable[Any]) -> Any:
     found = sorted({str(value) for value in values if value is not None})
     return found[0] if len(found) == 1 else (found or None)
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and value.isdigit() else value
 
 
 def _same(values: list[Any]) -> Any:

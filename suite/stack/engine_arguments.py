@@ -8,6 +8,8 @@ from suite.manifest.lock import Lock
 
 GIB = 1 << 30
 MIB = 1 << 20
+SHARED_CARD = 0.02
+"""`gpu_memory_utilization` of a stack whose cache size is fixed."""
 
 # Settings whose name and value vLLM takes as they are.
 _SAME = (
@@ -19,6 +21,7 @@ _SAME = (
 _READ_BACK = (
     "attention_backend", "tensor_parallel_size", "enforce_eager", "enable_prefix_caching",
     "max_num_batched_tokens", "max_model_len", "max_num_seqs", "dtype", "model_runner", "gdn_prefill_backend",
+    "flash_attn_version",
 )  # fmt: skip
 
 
@@ -44,6 +47,9 @@ def engine_arguments(lock: Lock) -> dict[str, Any]:
         arguments["speculative_config"] = draft
     if engine.kv_cache_memory_mib is not None:
         arguments["kv_cache_memory_bytes"] = engine.kv_cache_memory_mib * MIB
+        # The cache has its size; the share would only refuse a start beside other processes on the card.
+        if lock.hardware.kind != "cpu":
+            arguments["gpu_memory_utilization"] = SHARED_CARD
     if engine.gpu_memory_percent is not None:
         arguments["gpu_memory_utilization"] = engine.gpu_memory_percent / 100
     if engine.cpu_offload_gib is not None:

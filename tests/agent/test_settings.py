@@ -7,7 +7,7 @@ from suite.agent.settings import effective_settings, mismatches
 RANK = {
     "model_runner": "vllm.v1.worker.gpu_model_runner.GPUModelRunner",
     "attention": [
-        {"backend": "FLASH_ATTN", "kv_cache_dtype": "auto", "gdn_prefill_backend": None},
+        {"backend": "FLASH_ATTN", "flash_attention_version": 3, "kv_cache_dtype": "auto", "gdn_prefill_backend": None},
         {"backend": "GDN_ATTN", "kv_cache_dtype": None, "gdn_prefill_backend": "triton"},
     ],
     "dtype": "bfloat16",
@@ -37,6 +37,7 @@ def test_one_rank():
     assert effective_settings([rank()]) == {
         "attention_backend": "FLASH_ATTN",
         "kv_cache_dtype": "bfloat16",  # `auto` is the model's own
+        "flash_attn_version": 3,
         "gdn_prefill_backend": "triton",
         "dtype": "bfloat16",
         "quantization": None,

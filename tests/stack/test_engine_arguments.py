@@ -1,6 +1,6 @@
 import pytest
 
-from suite.stack.engine_arguments import GIB, MIB, engine_arguments, expected_settings, stack_environment
+from suite.stack.engine_arguments import GIB, MIB, SHARED_CARD, engine_arguments, expected_settings, stack_environment
 from tests.manifest.samples import CUDA, lock
 
 CPU_ARGUMENTS = {
@@ -26,7 +26,11 @@ def test_settings_go_to_the_engine_under_its_own_names(tmp_path):
     ("changes", "arguments"),
     [
         ({"engine__cudagraph_mode": "NONE"}, {"compilation_config": {"cudagraph_mode": "NONE"}}),
-        ({"engine__kv_cache_memory_mib": 512}, {"kv_cache_memory_bytes": 512 * MIB}),
+        # A cache of fixed size must not be refused because another process holds some of the card.
+        (
+            {"engine__kv_cache_memory_mib": 512},
+            {"kv_cache_memory_bytes": 512 * MIB, "gpu_memory_utilization": SHARED_CARD},
+        ),
         ({"engine__gpu_memory_percent": 92}, {"gpu_memory_utilization": 0.92}),
         ({"engine__cpu_offload_gib": 30}, {"cpu_offload_gb": 30}),
         ({"engine__quantization": "awq_marlin"}, {"quantization": "awq_marlin"}),
