@@ -1,4 +1,4 @@
-"""Bundles of one session with as many turns as a test needs; each candidate is a list of positions at which it flips."""
+"""Bundles of one session with as many turns as a test needs; a candidate is the positions at which it flips."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
