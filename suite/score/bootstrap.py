@@ -29,7 +29,7 @@ SEED = 20_260_301
 MIN_TURNS_WITH_EVENTS = 2
 """A quantity that is zero in all turns but one has no spread to resample."""
 
-_DRAWS_LIMIT = 200_000_000
+_DRAWS_LIMIT = 50_000_000
 _BLOCK_DRAWS = 1_000_000
 _NORMAL = NormalDist()
 
@@ -73,7 +73,7 @@ def cluster_bootstrap(
     Args:
         totals: Sums per turn. Quantities are never negative.
         names: Of `totals.sums`; None: all.
-        replicates: At most so many; with very many turns fewer, to keep to 200 million draws.
+        replicates: At most so many; with very many turns fewer, to keep to 50 million draws.
         seed: Of the draws.
     """
     if totals.refusal is not None:

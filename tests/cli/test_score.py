@@ -175,9 +175,11 @@ def test_a_hidden_capture_needs_the_lock_of_its_stack(captures, tmp_path):
         bf16(logits()),
         TOKENS,
         codec="hidden",
-        head={"sha256s": ["7" * 64], "scale": 1.0, "soft_cap": None, "dtype": "bfloat16"},
+        head={"sha256s": ["7" * 64]},
+        replay_probe={"rows": 11, "equal": 11, "accepted": True},
+        row_width=6,
     )
-    with pytest.raises((MissingPrerequisite, InvalidInput)):
+    with pytest.raises(MissingPrerequisite, match="no lock for this capture"):
         run(captures[0], hidden, "--quiet")
 
 
