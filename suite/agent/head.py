@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file
 
 from suite.agent.chunks import file_sha256
 from suite.agent.events import AgentFailure
@@ -114,8 +114,14 @@ def save_shard(folder: Path, rank: int, parts: dict[str, Any]) -> str:
     return digest
 
 
-def load_head(folder: Path, shards: list[str], device: str) -> Head:
+def load_head(folder: Path, shards: list[str], device: str, *, live: Mapping[str, torch.Tensor] | None = None) -> Head:
     """Read the shards named by their hashes.
+
+    Args:
+        folder: The store's `heads`.
+        shards: SHA-256 of each shard's file, in rank order.
+        device: Where the weights go.
+        live: Weights that the engine holds anyway, by their shard's hash: beside it a second copy may not fit.
 
     Raises:
         FileNotFoundError: a shard is absent.
@@ -124,6 +130,7 @@ def load_head(folder: Path, shards: list[str], device: str) -> Head:
     weights: list[torch.Tensor] = []
     biases: list[torch.Tensor | None] = []
     metadata: dict[str, str] = {}
+    live = live or {}
     for name in shards:
         path = folder / f"{name}.safetensors"
         found = file_sha256(path)
@@ -131,11 +138,10 @@ def load_head(folder: Path, shards: list[str], device: str) -> Head:
             raise AgentFailure(
                 "altered", f"{path} has SHA-256 {found}: the stored head was changed", "delete it and capture again"
             )
-        tensors = load_file(str(path), device=device)
-        weights.append(tensors["weight"])
-        biases.append(tensors.get("bias"))
-        with safe_open(str(path), framework="pt") as file:
+        with safe_open(str(path), framework="pt", device=device) as file:
             metadata = file.metadata()
+            weights.append(live[name] if name in live else file.get_tensor("weight"))
+            biases.append(file.get_tensor("bias") if "bias" in file.keys() else None)  # noqa: SIM118 - not a mapping
     return Head(
         weights=tuple(weights),
         biases=tuple(biases),

@@ -183,8 +183,10 @@ class CaptureWorker:
         rank: int = self.rank  # type: ignore[attr-defined]
         if parts is None:
             return None
+        sha256 = save_shard(Path(folder), rank, parts)
+        self._suite_shard = {sha256: parts["weight"]}
         return {
-            "sha256": save_shard(Path(folder), rank, parts),
+            "sha256": sha256,
             "scale": parts["scale"],
             "soft_cap": parts["soft_cap"],
             "has_bias": parts["bias"] is not None,
@@ -200,7 +202,7 @@ class CaptureWorker:
 
         positions, rows = self._suite_probe
         device = str(self.device)  # type: ignore[attr-defined]
-        head = load_head(Path(heads), shards, device)
+        head = self._suite_load_head(heads, shards)
         hidden: dict[int, torch.Tensor] = {}
         wanted = set(positions)
         for path in chunk:
@@ -227,11 +229,18 @@ class CaptureWorker:
         if self.rank != 0:  # type: ignore[attr-defined]
             return {}
         device = str(self.device)  # type: ignore[attr-defined]
-        if self._suite_head is None or self._suite_head[0] != shards:
-            self._suite_head = (shards, load_head(Path(heads), shards, device))
         path = Path(folder) / chunk["file"]
-        tensors, non_finite = fingerprint(load_file(str(path)), self._suite_head[1], device, rows_per_gemm)
+        head = self._suite_load_head(heads, shards)
+        tensors, non_finite = fingerprint(load_file(str(path)), head, device, rows_per_gemm)
         return asdict(save_chunk(Path(folder), chunk["file"], tensors, non_finite_rows=non_finite))
+
+    def _suite_load_head(self, heads: str, shards: list[str]) -> Head:
+        if self._suite_head is None or self._suite_head[0] != shards:
+            device = str(self.device)  # type: ignore[attr-defined]
+            # On a CPU memory suffices, and the probe then tests the very copy that a replay will read.
+            live = {} if device == "cpu" else self._suite_shard
+            self._suite_head = (shards, load_head(Path(heads), shards, device, live=live))
+        return self._suite_head[1]
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _suite_see(self, runner: Any, state: Any) -> None:

@@ -88,6 +88,8 @@ alone = torch.cat([load_head(folder, names, "cpu").logits(row[None], 4) for row 
 checks["no neighbours"] = torch.equal(alone, logits)
 checks["nothing"] = load_head(folder, names, "cpu").logits(rows[:0], 4).shape == (0, 10)
 checks["nested"] = describe_head(N(language_model=model()))["vocab_size"] == 10
+live = load_head(folder, names, "cpu", live={names[0]: weight})
+checks["live weights"] = live.weights[0] is weight and torch.equal(live.logits(rows, 4), logits)
 checks["int8 is not kept"] = describe_head(model(weight=weight.to(torch.int8))) is None
 checks["fp8 is not kept"] = describe_head(model(weight=weight.to(torch.float8_e4m3fn))) is None
 checks["no head"] = describe_head(N()) is None
@@ -121,4 +123,4 @@ print(json.dumps({name: bool(value) for name, value in checks.items()}))
 def test_a_stored_head_gives_the_logits_and_files_are_what_they_say(tmp_path, in_stack):
     checks = in_stack(_HEAD, tmp_path)
     assert {name for name, good in checks.items() if not good} == set()
-    assert len(checks) == 17
+    assert len(checks) == 18
