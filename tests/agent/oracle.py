@@ -142,7 +142,6 @@ def main(folder, model, oracle):
     forced, _, answer = bench.capture("decode-text", text, "logits", ranges=ranges, **more)
     forced_hidden, _, _ = bench.capture("decode-hidden", text, "hidden", ranges=ranges, **more)
     result["forced_answer_is_the_text"] = answer == text[PROMPT : PROMPT + NEW]
-    result["greedy_is_the_text"] = greedy == answer
     result["forced"] = digest(forced)
     result["forced_replayed"] = digest(bench.replay(forced_hidden, 1))
     result["forced_rows_equal_to_prefill"] = sum(int(torch.equal(row, prefill[p])) for p, row in forced.items())

@@ -40,7 +40,7 @@ def test_a_candidate_brings_its_reference(root):
     found = prepared(root / "manifests" / "small-kv-fp8.yaml")
     assert [stack.label for stack in found.all_stacks] == ["small-kv-fp8", "small-bf16"]
     (stack,) = found.stacks
-    assert 600 < stack.rendered.num_tokens < 1200
+    assert 1000 < stack.rendered.num_tokens < 1600
 
 
 def refused(error: type[SuiteError], text: str, *manifests: Path) -> SuiteError:
