@@ -131,9 +131,7 @@ def test_hidden_states_that_were_changed_do_not_replay(hidden, stack, tmp_path):
 
 def test_a_killed_start_is_resumed_in_a_fresh_process_to_the_same_bytes(stack, base, tokens, hidden):
     out = base / "killed"
-    # The number of threads is left open here, so that another one can stand for a stack that does not repeat itself.
-    expect = {name: value for name, value in CPU_EXPECT.items() if name != "threads"}
-    request = job(tokens, chunk_rows=256, start=2, expect=expect)
+    request = job(tokens, chunk_rows=256, start=2)
     caught = []
 
     def start():
@@ -150,10 +148,6 @@ def test_a_killed_start_is_resumed_in_a_fresh_process_to_the_same_bytes(stack, b
     thread.join()
     assert "was killed by signal 9" in caught[0].message
     assert not (out / "index.json").exists()
-
-    shutil.copytree(out, base / "two-threads")
-    with pytest.raises(RunFailed, match="differs from what the interrupted start had written"):
-        stack.call(base / "two-threads", tokens, request, environment={"OMP_NUM_THREADS": "2"})
 
     resumed = stack.call(out, tokens, request)
     assert chunk_hashes(resumed) == chunk_hashes(hidden)

@@ -1,4 +1,4 @@
-"""A small repository with a session of about 1,350 tokens and two manifests that name a model folder of this machine."""
+"""A repository with a session of some 1,350 tokens and two manifests that name a model folder on this machine."""
 
 from __future__ import annotations
 
