@@ -15,6 +15,15 @@ from suite.score.floor import Repeats
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Arbiter:
+    """What is asked at each flip."""
+
+    lock: Lock
+    capture: Capture
+    """Of the same probes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BundleParts:
     """Everything that a bundle's claims are computed from. Headlines, floor and factors are never passed in."""
 
@@ -36,6 +45,8 @@ class BundleParts:
     """From `suite.score.floor.repeat_floor`, of the candidate's starts."""
     band: tuple[BandMember, ...] = ()
     """Members of the numerical band, from `suite.bundle.band.band_members`."""
+    arbiter: Arbiter | None = None
+    """A float32 stack with the same weights, where the manifest names one."""
     sbom: dict[str, Any] | None = None
     """CycloneDX document of the candidate's stack."""
     performance: dict[str, Any]

@@ -29,7 +29,7 @@ REQUIRED_FILES: dict[str, int] = {
     "engine.log": 16 * _MIB,
 }
 """Files of every bundle, with the largest size accepted in bytes."""
-OPTIONAL_FILES: dict[str, int] = {"sbom.cdx.json": 64 * _MIB}
+OPTIONAL_FILES: dict[str, int] = {"sbom.cdx.json": 64 * _MIB, "arbiter.json": 64 * _MIB}
 """Files a bundle may have."""
 RECORD_LIMIT_BYTES = 16 * _MIB
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from suite.bundle.arbiter import SIDES, ArbiterRecord
 from suite.bundle.read import Bundle
 from suite.bundle.schema import BundleRecord, Factor
 from suite.errors import SuiteError
@@ -77,6 +78,12 @@ def divergence_table(record: BundleRecord) -> Table:
 def band_table(record: BundleRecord) -> Table:
     """Members of the numerical band: name, flips, of which confident."""
     return [(shown(m.name), of(m.flips, m.n), str(m.flips_tied), str(m.flips_confident)) for m in record.band]
+
+
+def arbiter_table(arbiter: ArbiterRecord) -> Table:
+    """Flip class, and at how many of its flips a float32 stack's top-1 is the reference's, the candidate's, neither."""
+    rows: Table = [(c.flip_class, str(c.reference), str(c.candidate), str(c.neither)) for c in arbiter.counts]
+    return [*rows, (f"all flips ({shown(arbiter.name)}, float32)", *(str(arbiter.total(side)) for side in SIDES))]
 
 
 def group_table(groups: tuple[Group, ...]) -> Table:

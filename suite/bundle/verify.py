@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
+from suite.bundle.arbiter import ARBITER_NAME, check_arbiter, read_arbiter
 from suite.bundle.band import member_of
 from suite.bundle.derive import contrast
 from suite.bundle.evidence import check_evidence
@@ -102,6 +103,10 @@ class _Verification:
         yield "tokens", self.check_tokens
         yield "repeat floor", self.check_floor
         yield "numerical band", self.check_band
+        # Unset after a record that could not be read.
+        bundle = getattr(self, "bundle", None)
+        if bundle is not None and ARBITER_NAME in bundle.record.files:
+            yield "arbiter", self.check_arbiter
         yield "evidence", self.check_evidence
 
     def check_record(self) -> str:
@@ -281,6 +286,13 @@ class _Verification:
         _same("role", "band", other.lock().role, where=member.bundle)
         rows = other.record.evidence.reference.rows_sha256
         _same("reference rows", self.bundle.record.evidence.reference.rows_sha256, rows, where=member.bundle)
+
+    def check_arbiter(self) -> str:
+        record = read_arbiter(self.bundle)
+        assert record is not None
+        return check_arbiter(
+            record, self.ledger, reference=self.reference_lock, candidate=self.lock, captures=self.captures
+        )
 
     def check_evidence(self) -> str:
         try:

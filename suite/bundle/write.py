@@ -9,6 +9,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+from suite.bundle.arbiter import ARBITER_NAME, arbitrate
 from suite.bundle.derive import contrast, evidence_of
 from suite.bundle.parts import BundleParts
 from suite.bundle.redact import redact
@@ -16,6 +17,7 @@ from suite.bundle.schema import RECORD_NAME, SCHEMA_VERSION, folder_name, seal, 
 from suite.capture.store import RECEIPT_NAME, Capture
 from suite.errors import InvalidInput, MissingPrerequisite, VerificationFailed
 from suite.files import pretty_json, sha256_bytes, strict_json
+from suite.manifest.arbiter import require_arbiter
 from suite.score.floor import floor_of
 from suite.score.ledger import Ledger, read_ledger
 from suite.score.summary import require_valid, summarise
@@ -56,6 +58,10 @@ def write_bundle(parts: BundleParts, *, results: Path) -> Path:
         "performance.json": pretty_json(parts.performance),
         "engine.log": redact(parts.engine_log, parts.private).encode(errors="replace"),
     }
+    if parts.arbiter is not None:
+        require_arbiter(parts.reference_lock, parts.lock, parts.arbiter.lock)
+        record_of_arbiter = arbitrate(ledger, parts.arbiter.capture, parts.arbiter.lock)
+        files[ARBITER_NAME] = pretty_json(record_of_arbiter.model_dump(mode="json"))
     if parts.sbom is not None:
         files["sbom.cdx.json"] = pretty_json(parts.sbom)
     for name, data in files.items():

@@ -24,6 +24,7 @@ def show(bundle: Path, by: str | None, as_json: bool) -> None:
     from tabulate import tabulate
 
     from suite.bundle import show as view
+    from suite.bundle.arbiter import SIDES, read_arbiter
     from suite.bundle.read import open_bundle
 
     opened = open_bundle(bundle)
@@ -43,6 +44,8 @@ def show(bundle: Path, by: str | None, as_json: bool) -> None:
         table(view.band_table(record), ("numerical band", "flips", "tied", "confident"))
     if by:
         table(view.group_table(getattr(record.headlines, f"by_{by}")), (by, *_GROUPS[1:]))
+    if arbiter := read_arbiter(opened):
+        table(view.arbiter_table(arbiter), ("arbiter: whose top-1", *SIDES))
     if record.factors:
         table(view.factor_table(record.factors), ("factor", "reference", "candidate"))
     if record.consequent:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.bundle.arbiter import read_arbiter
 from suite.bundle.show import shown
 from suite.compare.entries import Entry, load_entries
 from suite.compare.kernel_change import Verdict, verdicts
@@ -149,8 +150,15 @@ def notes(comparison: Comparison) -> list[str]:
         ],
         "A mean near the reference's does not rank stacks: read the tail and the confident flips. Repeat floors are "
         "never subtracted.",
+        *_arbiters(rows),
         *[f"Passed over: {shown(text, limit=160)}." for text in comparison.passed_over],
     ]
+
+
+def _arbiters(rows: Sequence[Entry]) -> list[str]:
+    found = [(entry, read_arbiter(entry.bundle)) for entry in rows]
+    told = [f"{entry.label}: {shown(record.text(), limit=200)}." for entry, record in found if record is not None]
+    return [*told, "An arbiter says which side is nearer to float32 arithmetic, not which is right."] if told else []
 
 
 def _listed(comparison: Comparison, pairs: Sequence[Pair], between: str) -> str:

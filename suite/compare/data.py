@@ -7,6 +7,7 @@ import io
 from dataclasses import asdict
 from typing import Any
 
+from suite.bundle.arbiter import read_arbiter
 from suite.compare.comparison import MUST_NOT, Comparison, cause, notes, scope
 from suite.compare.entries import Entry
 from suite.compare.grouping import By, groups
@@ -82,6 +83,7 @@ def _row(comparison: Comparison, place: int) -> dict[str, Any]:
     entry, verdict = comparison.rows[place], comparison.kernel[place]
     record, ranks = entry.bundle.record, comparison.ranking.ranks
     headlines = entry.headlines.model_dump(mode="json")
+    arbiter = read_arbiter(entry.bundle)
     return {
         "name": record.name,
         "label": entry.label,
@@ -104,6 +106,7 @@ def _row(comparison: Comparison, place: int) -> dict[str, Any]:
             "test": None if verdict.test is None else _test(verdict.test),
             "p_holm": verdict.p_holm,
         },
+        "arbiter": None if arbiter is None else [counts.model_dump(mode="json") for counts in arbiter.counts],
         "flips_by_window": [group.flips for group in entry.headlines.by_window],
     }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.errors import InvalidInput, SuiteError
+from suite.manifest.arbiter import arbiter_refusals
 from suite.manifest.diff import Comparison, factors
 from suite.manifest.load import SUFFIXES, Loader, find_root, is_fragment
 from suite.manifest.problems import InvalidManifest, shown
@@ -91,6 +92,7 @@ def _check(file: Path, top: Path, loader: Loader) -> Checked:
         if manifest.reference_file is not None:
             comparison, fault = _compare(manifest, manifest.reference_file, loader)
             errors += [fault] if fault else []
+        errors += _arbiter_faults(manifest, loader)
     return Checked(
         file=file,
         fragment=fragment,
@@ -110,6 +112,16 @@ def _compare(manifest: Manifest, reference_file: Path, loader: Loader) -> tuple[
     if comparison.not_comparable:
         return comparison, f"reference: {comparison.verdict}"
     return comparison, None
+
+
+def _arbiter_faults(manifest: Manifest, loader: Loader) -> list[str]:
+    if manifest.arbiter_file is None or manifest.reference_file is None:
+        return []
+    try:
+        arbiter, reference = loader.load(manifest.arbiter_file), loader.load(manifest.reference_file)
+    except SuiteError as error:
+        return [f"arbiter: {error.message}"]
+    return [f"arbiter: {why}" for why in arbiter_refusals(reference, manifest, arbiter)]
 
 
 def _same_names(results: list[Checked]) -> list[Checked]:

@@ -51,6 +51,9 @@ class Loader:
         if manifest.reference is not None:
             place = merged.places[("reference",)]
             manifest._reference_file = self._inside(place.file, manifest.reference, place, "reference")
+        if manifest.arbiter is not None:
+            place = merged.places[("arbiter",)]
+            manifest._arbiter_file = self._inside(place.file, manifest.arbiter, place, "arbiter")
         return manifest
 
     def merged(self, path: Path) -> Document:

@@ -35,6 +35,7 @@ ImageName = Annotated[
     ),
 ]
 RelativePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._@+-]+(/[A-Za-z0-9._@+-]+)*$", max_length=300)]
+ManifestPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._@+/-]+\.ya?ml$", max_length=300)]
 
 MissingFact = Literal["model.revision", "model.pypi.wheel_sha256", "runtime.image.digest"]
 """Facts that a manifest may lack, if it says why; without them nothing is locked or run."""
@@ -287,14 +288,17 @@ class Manifest(Strict):
     serve: Serve = Field(default_factory=Serve)
     repeats: int = Field(default=DEFAULT_REPEATS, ge=1, le=100)
     branches: Branches = Field(default_factory=Branches)
-    reference: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._@+/-]+\.ya?ml$", max_length=300)] | None = None
+    reference: ManifestPath | None = None
     """Manifest of the reference stack, relative to the file in which this line stands."""
+    arbiter: ManifestPath | None = None
+    """Manifest of a float32 stack with the reference's weights, relative likewise: whose top-1 it has at each flip."""
     missing: dict[MissingFact, str] = Field(default_factory=dict)
     """Fact that could not be found out -> why. Nothing is made up in its place."""
 
     _file: Path = PrivateAttr(default_factory=Path)
     _root: Path = PrivateAttr(default_factory=Path)
     _reference_file: Path | None = PrivateAttr(default=None)
+    _arbiter_file: Path | None = PrivateAttr(default=None)
 
     @field_validator("environment")
     @classmethod
@@ -308,6 +312,8 @@ class Manifest(Strict):
     def _consistent(self) -> Manifest:
         if self.role == "reference" and self.reference is not None:
             raise ValueError("role: reference has no `reference` of its own")
+        if self.role == "reference" and self.arbiter is not None:
+            raise ValueError("role: reference has no `arbiter`: it is compared with nothing")
         if self.role != "reference" and self.reference is None:
             raise ValueError(f"role: {self.role} needs `reference`: the manifest it is compared with")
         ranks = self.engine.tensor_parallel_size * self.engine.pipeline_parallel_size
@@ -348,6 +354,16 @@ class Manifest(Strict):
     def reference_file(self) -> Path | None:
         """The reference's manifest, absolute; None for a reference."""
         return self._reference_file
+
+    @property
+    def arbiter_file(self) -> Path | None:
+        """The arbiter's manifest, absolute; None where none is named."""
+        return self._arbiter_file
+
+    @property
+    def compared_files(self) -> tuple[Path, ...]:
+        """Manifests whose captures this one needs beside its own."""
+        return tuple(file for file in (self._reference_file, self._arbiter_file) if file is not None)
 
     @property
     def workload_file(self) -> Path:

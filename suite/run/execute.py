@@ -12,7 +12,7 @@ from pathlib import Path
 
 from suite.bundle.band import band_members, find_bundles
 from suite.bundle.derive import evidence_of
-from suite.bundle.parts import BundleParts
+from suite.bundle.parts import Arbiter, BundleParts
 from suite.bundle.write import write_bundle
 from suite.capture.rows import open_rows
 from suite.capture.store import Capture
@@ -84,7 +84,7 @@ def execute(
 
     Args:
         stacks: Prepared stacks; references among them are captured and repeated only.
-        references: Reference manifest file -> its side.
+        references: Reference or arbiter manifest file -> its side.
         store: Where captures lie.
         results: Where bundles are written.
         options: Repeats, jobs, resume.
@@ -97,7 +97,7 @@ def execute(
         try:
             starts = _Starts(pool, store=store, options=options, observer_for=observer_for, cancelled=cancelled)
             needed = {
-                r.file: r for r in references.values() if any(s.manifest.reference_file == r.file for s in ordered)
+                r.file: r for r in references.values() if any(r.file in s.manifest.compared_files for s in ordered)
             }
             first = {file: starts.reference(reference) for file, reference in needed.items()}
             work = [(stack, starts.all_of(stack, first)) for stack in ordered]
@@ -220,6 +220,7 @@ def _finish(
             ledger=ledger,
             repeats=repeats,
             band=band_members(find_bundles(results), reference=evidence_of(reference_capture)),
+            arbiter=_arbiter(stack, references, first),
             sbom=take_inventory(stack, store, observer),
             performance=performance_of(captures),
             engine_log=(candidate.folder / "engine.log").read_text(errors="replace"),
@@ -227,6 +228,18 @@ def _finish(
         results=results,
     )
     return Measured(name=stack.label, role=stack.manifest.role, bundle=bundle, floor=floor, lock=stack.lock)
+
+
+def _arbiter(stack: Stack, references: dict[Path, Reference], first: dict[Path, Future[Capture]]) -> Arbiter | None:
+    file = stack.manifest.arbiter_file
+    if file is None:
+        return None
+    try:
+        return Arbiter(lock=references[file].lock, capture=first[file].result())
+    except SuiteError as error:
+        raise RunFailed(
+            f"its arbiter failed: {error.message}", where=stack.label, hint="see the arbiter's own error"
+        ) from error
 
 
 def default_jobs(stacks: Iterable[Stack]) -> int:

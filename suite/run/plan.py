@@ -65,9 +65,9 @@ def plan(manifests: Sequence[Path], *, home: Path, root: Path, repeats: int | No
     loaded = {path.resolve(): load_manifest(path) for path in manifests}
     named = list(loaded)
     for file in named:
-        reference = loaded[file].reference_file
-        if reference is not None and reference not in loaded:
-            loaded[reference] = load_manifest(reference)
+        for other in loaded[file].compared_files:
+            if other not in loaded:
+                loaded[other] = load_manifest(other)
     store = Store(home=home)
     return [
         (None if file in named else _found(m, store))

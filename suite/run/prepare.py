@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.errors import InvalidInput
+from suite.manifest.arbiter import require_arbiter
 from suite.manifest.load import load_manifest
 from suite.manifest.lock import require_complete
 from suite.manifest.positions import probe_positions
@@ -35,7 +36,7 @@ class Prepared:
     stacks: tuple[Stack, ...]
     """As named by the user, each once."""
     references: dict[Path, Reference]
-    """Reference manifest file -> its side."""
+    """Reference or arbiter manifest file -> its side."""
     store: Store
 
     @property
@@ -137,7 +138,7 @@ def prepare(
     _refuse_same_name(named)
     references: dict[Path, Reference] = {}
     shelf = Packs(given=packs, standing=standing_packs, home=home)
-    wanted = {s.manifest.reference_file: s for s in reversed(named) if s.manifest.reference_file is not None}
+    wanted = {file: s for s in reversed(named) for file in s.manifest.compared_files}
     for file, stack in wanted.items():
         if file not in stacks:
             reference = load_manifest(file)
@@ -153,8 +154,11 @@ def prepare(
                 require_reference_fits(load_manifest(file), stack, shelf)
             references[file] = reference_here(one(file), store)
     for stack in named:
-        if stack.manifest.reference_file is not None:
-            _require_same_probes(stack, references[stack.manifest.reference_file])
+        for file in stack.manifest.compared_files:
+            _require_same_probes(stack, references[file])
+        if stack.manifest.reference_file is not None and stack.manifest.arbiter_file is not None:
+            pair = (references[stack.manifest.reference_file], references[stack.manifest.arbiter_file])
+            require_arbiter(pair[0].lock, stack.lock, pair[1].lock)
     return Prepared(stacks=named, references=references, store=store)
 
 

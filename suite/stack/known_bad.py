@@ -104,7 +104,8 @@ def _capture(stack: Stack) -> Iterator[Finding]:
         )
     if not engine.enforce_eager and stack.capture.path == "prefill":
         yield _warn("engine.enforce_eager", "compiled kernels give other numbers than eager ones: a factor of its own")
-    if engine.kv_cache_dtype == "auto":
+    # A float32 cache has no other name.
+    if engine.kv_cache_dtype == "auto" and engine.dtype != "float32":
         yield _warn(
             "engine.kv_cache_dtype", "with `auto` the checkpoint decides; name the dtype, so it can be compared"
         )

@@ -79,3 +79,29 @@ def test_paths_that_do_not_exist(tmp_path: Path) -> None:
         check([tmp_path / "none"])
     with pytest.raises(InvalidInput, match=r"holds no \.yaml file"):
         check([tmp_path])
+
+
+def test_an_arbiter_is_named_beside_the_reference_and_has_its_weights(tmp_path: Path) -> None:
+    float32 = {"name": "fp32", "engine.dtype": "float32", "engine.kv_cache_dtype": "auto"}
+    write(tmp_path, "r.yaml", changed(CPU, {"name": "r"}))
+    write(tmp_path, "fp32.yaml", changed(CPU, float32))
+    candidate = {"name": "m", "role": "candidate", "reference": "r.yaml", "arbiter": "fp32.yaml"}
+    path = write(tmp_path, "m.yaml", changed(CPU, candidate | {"engine.kv_cache_dtype": "fp8"}))
+    good = only(check([path]))
+    assert not good.errors
+    assert good.manifest is not None
+    assert good.manifest.compared_files == (tmp_path / "r.yaml", tmp_path / "fp32.yaml")
+    write(tmp_path, "fp32.yaml", changed(CPU, float32 | {"engine.dtype": "bfloat16"}))
+    assert "must be float32" in only(check([path])).errors[0]
+    write(tmp_path, "fp32.yaml", changed(CPU, float32 | {"capture.stride": 8}))
+    assert "different strides" in only(check([path])).errors[0]
+    write(tmp_path, "fp32.yaml", changed(CPU, float32))
+    quantised = candidate | {"engine.quantization": "fp8"}
+    path = write(tmp_path, "m.yaml", changed(CPU, quantised))
+    assert "favours the reference by construction" in only(check([path])).errors[0]
+
+
+def test_a_reference_has_no_arbiter(tmp_path: Path) -> None:
+    write(tmp_path, "fp32.yaml", changed(CPU, {"name": "fp32"}))
+    path = write(tmp_path, "m.yaml", changed(CPU, {"arbiter": "fp32.yaml"}))
+    assert "has no `arbiter`" in only(check([path])).errors[0]

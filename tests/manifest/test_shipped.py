@@ -31,10 +31,13 @@ def test_loads_round_trips_and_is_named_after_its_file(file: Path, tmp_path: Pat
     if loaded.name not in MISSING:
         require_complete(loaded)
     text = dump_manifest(loaded)
-    (tmp_path / "m.yaml").write_text(text.replace(f"reference: {loaded.reference}", "reference: r.yaml"))
-    (tmp_path / "r.yaml").write_text("x: 1")
+    for key, file_name in (("reference", "r.yaml"), ("arbiter", "a.yaml")):
+        text = text.replace(f"{key}: {getattr(loaded, key)}", f"{key}: {file_name}")
+        (tmp_path / file_name).write_text("x: 1")
+    (tmp_path / "m.yaml").write_text(text)
     again = load_manifest(tmp_path / "m.yaml")
-    assert again.model_dump(exclude={"reference"}) == loaded.model_dump(exclude={"reference"})
+    others = {"reference", "arbiter"}
+    assert again.model_dump(exclude=others) == loaded.model_dump(exclude=others)
 
 
 def test_check_of_the_whole_folder() -> None:
@@ -64,7 +67,7 @@ def test_sets_are_complete() -> None:
     names = {load_manifest(file).name for file in LEAVES}
     assert names >= {
         *("cpu-bf16", "cpu-kv-fp8", "cpu-w8a8-int8", "cpu-chunk512", "cpu-isa-avx2", "cpu-tp3"),
-        *("cpu-decode-bf16", "cpu-decode-kv-fp8"),
+        *("cpu-decode-bf16", "cpu-decode-kv-fp8", "cpu-fp32"),
         *("rtx5090-awq-g32", "reference-qwen3.8-27b-32gb", "reference-qwen3.8-27b-96gb"),
         *(f"rtx-pro-6000-{x}" for x in ("triton-bf16", "flash-attn", "flashinfer", "tp2", "tp4")),
         *(f"rtx-pro-6000-kv-{x}" for x in ("fp8", "int8", "int4")),
