@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.capture.rows import Rows
+from suite.errors import InvalidInput
 
 Columns = dict[str, NDArray[Any]]
 """Column name to array [n]; the names and dtypes are those of `KERNEL_COLUMNS`."""
@@ -37,7 +38,7 @@ KERNEL_COLUMNS: dict[str, type[np.generic]] = {
     "finite_cand": np.bool_,
     "rounding_kl": np.float64,
 }
-"""What a kernel returns per probe. Formulas: `suite.score.metrics`."""
+"""What a kernel returns per probe. Formulas: `suite.score.numpy_kernel`."""
 
 
 class Kernel(Protocol):
@@ -63,3 +64,34 @@ class Kernel(Protocol):
         Raises:
             InvalidInput: shapes do not agree, or a target lies outside the vocabulary.
         """
+
+
+def empty_columns(count: int) -> Columns:
+    """Columns of n pairs as they are where a row is not finite."""
+    columns: Columns = {}
+    for name, kind in KERNEL_COLUMNS.items():
+        if kind is np.float64:
+            columns[name] = np.full(count, np.nan)
+        elif kind is np.bool_:
+            columns[name] = np.zeros(count, dtype=np.bool_)
+        else:
+            columns[name] = np.full(count, 0 if name.startswith("rank") else -1, dtype=kind)
+    return columns
+
+
+def check_shapes(reference: Rows, candidate: Rows | None, target_ids: NDArray[np.int64]) -> None:
+    """Refuse what no kernel can score.
+
+    Raises:
+        InvalidInput: shapes do not agree, or a target lies outside the vocabulary.
+    """
+    if reference.ndim != 2 or reference.shape[1] < 2:
+        raise InvalidInput(f"rows of shape {reference.shape} cannot be scored; at least two columns are needed")
+    if candidate is not None and candidate.shape != reference.shape:
+        raise InvalidInput(f"the reference's rows have shape {reference.shape}, the candidate's {candidate.shape}")
+    if target_ids.shape != (len(reference),):
+        raise InvalidInput(f"{len(reference)} rows, but targets of shape {target_ids.shape}")
+    if target_ids.size and not 0 <= target_ids.min() <= target_ids.max() < reference.shape[1]:
+        raise InvalidInput(
+            "a target id lies outside the vocabulary", hint="the tokenizer does not belong to this model"
+        )

@@ -31,11 +31,10 @@ from numpy.typing import NDArray
 
 from suite.capture.index import RowDtype
 from suite.capture.rows import Rows, stored_dtype, to_float32
-from suite.errors import InvalidInput
-from suite.score.interface import KERNEL_COLUMNS, Columns
+from suite.score.interface import Columns, check_shapes, empty_columns
 
-_MANTISSA_BITS: dict[RowDtype, int] = {"bfloat16": 7, "float16": 10, "float32": 23}
-_SMALLEST_NORMAL: dict[RowDtype, float] = {"bfloat16": 2.0**-126, "float16": 2.0**-14, "float32": 2.0**-126}
+MANTISSA_BITS: dict[RowDtype, int] = {"bfloat16": 7, "float16": 10, "float32": 23}
+SMALLEST_NORMAL: dict[RowDtype, float] = {"bfloat16": 2.0**-126, "float16": 2.0**-14, "float32": 2.0**-126}
 _EXPONENT_MASK = np.uint32(0x7F800000)
 _TINY = np.finfo(np.float64).tiny
 
@@ -48,9 +47,9 @@ class NumpyKernel:
 
     def score_block(self, reference: Rows, candidate: Rows | None, target_ids: NDArray[np.int64]) -> Columns:
         """See `suite.score.interface.Kernel`."""
-        _check_shapes(reference, candidate, target_ids)
+        check_shapes(reference, candidate, target_ids)
         count, vocab_size = reference.shape
-        columns = _empty_columns(count)
+        columns = empty_columns(count)
         columns["finite_ref"][:] = np.isfinite(to_float32(reference)).all(axis=1)
         same = candidate is None
         columns["finite_cand"][:] = (
@@ -106,7 +105,7 @@ class _Side:
     @property
     def spacing_at_top1(self) -> float:
         power = float(_powers(self.logits[self.top1 : self.top1 + 1])[0])
-        return float(max(power, _SMALLEST_NORMAL[self.dtype]) * 2.0 ** -_MANTISSA_BITS[self.dtype])
+        return float(max(power, SMALLEST_NORMAL[self.dtype]) * 2.0 ** -MANTISSA_BITS[self.dtype])
 
 
 def _describe(ours: _Side, theirs: _Side, scratch: NDArray[np.float64]) -> dict[str, Any]:
@@ -187,33 +186,8 @@ def _powers(logits: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _rounding_variance(side: _Side, weights: NDArray[np.float64]) -> float:
     """Σ weights · u²/12 with u the spacing of the stored dtype at each logit."""
-    spacing = np.maximum(_powers(side.logits), np.float32(_SMALLEST_NORMAL[side.dtype])).astype(np.float64)
-    spacing *= 2.0 ** -_MANTISSA_BITS[side.dtype]
+    spacing = np.maximum(_powers(side.logits), np.float32(SMALLEST_NORMAL[side.dtype])).astype(np.float64)
+    spacing *= 2.0 ** -MANTISSA_BITS[side.dtype]
     spacing *= spacing
     spacing *= weights
     return float(spacing.sum()) / 12.0
-
-
-def _empty_columns(count: int) -> Columns:
-    columns: Columns = {}
-    for name, kind in KERNEL_COLUMNS.items():
-        if kind is np.float64:
-            columns[name] = np.full(count, np.nan)
-        elif kind is np.bool_:
-            columns[name] = np.zeros(count, dtype=np.bool_)
-        else:
-            columns[name] = np.full(count, 0 if name.startswith("rank") else -1, dtype=kind)
-    return columns
-
-
-def _check_shapes(reference: Rows, candidate: Rows | None, target_ids: NDArray[np.int64]) -> None:
-    if reference.ndim != 2 or reference.shape[1] < 2:
-        raise InvalidInput(f"rows of shape {reference.shape} cannot be scored; at least two columns are needed")
-    if candidate is not None and candidate.shape != reference.shape:
-        raise InvalidInput(f"the reference's rows have shape {reference.shape}, the candidate's {candidate.shape}")
-    if target_ids.shape != (len(reference),):
-        raise InvalidInput(f"{len(reference)} rows, but targets of shape {target_ids.shape}")
-    if target_ids.size and not 0 <= target_ids.min() <= target_ids.max() < reference.shape[1]:
-        raise InvalidInput(
-            "a target id lies outside the vocabulary", hint="the tokenizer does not belong to this model"
-        )

@@ -16,7 +16,7 @@ from suite.score.comparable import require_comparable
 from suite.score.interface import Columns, Kernel
 from suite.score.labels import Labels
 from suite.score.ledger import LedgerFacts, write_ledger
-from suite.score.numpy_kernel import NumpyKernel
+from suite.score.numba_kernel import default_kernel
 
 
 def write_scores(
@@ -38,7 +38,7 @@ def write_scores(
         reference: Rows of the reference.
         candidate: Rows of the candidate.
         labels: Of the workload that both captured.
-        kernel: `NumpyKernel` by default.
+        kernel: The fastest that is installed by default.
         observer: Told of progress, in probes.
 
     Raises:
@@ -47,6 +47,7 @@ def write_scores(
     """
     facts = ledger_facts(reference, candidate)
     observer = observer or SilentObserver()
+    kernel = kernel or default_kernel(observer)
     observer.phase("score", total=reference.index.num_rows, unit="probes")
     return write_ledger(path, _told(score_blocks(reference, candidate, labels=labels, kernel=kernel), observer), facts)
 
@@ -80,7 +81,7 @@ def score_blocks(
     facts = ledger_facts(reference, candidate)
     if facts.num_tokens != len(labels.token_ids):
         raise InvalidInput(f"the captures are of {facts.num_tokens} tokens, the workload has {len(labels.token_ids)}")
-    kernel = kernel or NumpyKernel()
+    kernel = kernel or default_kernel()
     for ours, theirs in aligned(reference, candidate):
         columns = labels.columns(ours.positions, ours.target_ids) | _score(ours, theirs, kernel)
         columns["path"] = np.full(len(ours.positions), facts.path)

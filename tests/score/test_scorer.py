@@ -4,6 +4,7 @@ import pytest
 from suite.errors import InvalidInput, MissingPrerequisite
 from suite.score.labels import Labels, range_indices
 from suite.score.ledger import COLUMNS, read_ledger
+from suite.score.numpy_kernel import NumpyKernel
 from suite.score.scorer import score_blocks, write_scores
 from tests.score.session import TOKENS, logits, rendered, source
 
@@ -16,8 +17,6 @@ class Counting:
     name = "counting"
 
     def __init__(self):
-        from suite.score.numpy_kernel import NumpyKernel
-
         self.inner, self.pairs, self.singles = NumpyKernel(), 0, 0
 
     def score_block(self, reference, candidate, target_ids):
@@ -75,7 +74,8 @@ def test_equal_rows_are_not_computed_twice_and_differ_by_nothing(tmp_path):
     same = (columns["ref_row_sha256"] == columns["cand_row_sha256"]).all(axis=1)
     assert same.tolist() == [i != 5 for i in range(11)]
     assert (columns["kl_ref_cand"][same] == 0).all()
-    plain = list(score_blocks(source(tmp_path / "r2", candidate), source(tmp_path / "c2", reference), labels=LABELS))
+    other_way = source(tmp_path / "r2", candidate), source(tmp_path / "c2", reference)
+    plain = list(score_blocks(*other_way, labels=LABELS, kernel=NumpyKernel()))
     assert np.concatenate([b["nll_ref"] for b in plain]).tolist() == columns["nll_cand"].tolist()
 
 

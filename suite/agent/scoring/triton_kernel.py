@@ -13,7 +13,7 @@ so two exponentials and one polynomial per pair of entries give all divergences.
 
 # The language's functions take no annotations, and write constants in capitals.
 # ruff: noqa: ANN001, ANN202, N803
-# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
 
 from __future__ import annotations
 
