@@ -21,10 +21,15 @@ _MAX_POSITIONS = 20_000
 Path = tuple[str | int, ...]
 
 _STRING_RUN = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]+')
+# Whole escapes among other characters; pairs of surrogates are left to `_escape`.
+_ESCAPED_RUN = re.compile(r'(?:[^"\\\x00-\x1f\ud800-\udfff]|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})++')
+# Short integers in a list, each with its comma.
+_INTEGER_RUN = re.compile(r"(?:-?(?:0|[1-9][0-9]{0,14}),[ \n]?)++")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NUMBER_RUN = re.compile(r"[-+0-9.eE]*")
 _WORD_RUN = re.compile(r"[A-Za-z]{0,9}")
 _HEX4 = re.compile(r"[0-9A-Fa-f]{4}")
+_DIGITS = "-0123456789"
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _WORDS = {"true": True, "false": False, "null": None}
 
@@ -88,6 +93,12 @@ class JsonReader:
             if isinstance(container, list) and character == "]" and not container:
                 source.at += 1
             else:
+                if type(container) is list and character in _DIGITS:
+                    many = _INTEGER_RUN.match(source.buffer, source.at)
+                    if many is not None:
+                        container.extend(map(int, many[0].split(",")[:-1]))
+                        source.at = many.end()
+                        continue
                 if len(stack) <= self._depth and len(self.positions) < _MAX_POSITIONS:
                     self.positions[self._path()] = source.position
                 if character in "{[":
@@ -160,7 +171,7 @@ class JsonReader:
             source.at += 1
             if in_object:
                 yield from self._key()
-            elif (yield from self._significant("between")) == "]":
+            elif (yield from self._significant("value")) == "]":
                 raise source.broken("a comma before the closing bracket")
             return True
         if character != ("}" if in_object else "]"):
@@ -211,9 +222,9 @@ class JsonReader:
         source.at += 1
         try:
             while True:
-                match = _STRING_RUN.match(source.buffer, source.at)
+                match = (_STRING_RUN if wanted else _ESCAPED_RUN).match(source.buffer, source.at)
                 if match is not None:
-                    pieces.append(match[0])
+                    pieces.append(match[0] if "\\" not in match[0] else json.loads(f'"{match[0]}"'))
                     if wanted:
                         view.characters(match[0], source.position)
                     source.at = match.end()
@@ -265,7 +276,7 @@ class JsonReader:
 
     def _scalar(self, character: str) -> Generator[None, None, Any]:
         source = self.source
-        is_number = character in "-0123456789"
+        is_number = character in _DIGITS
         run = _NUMBER_RUN if is_number else _WORD_RUN
         while True:
             match = run.match(source.buffer, source.at)

@@ -7,13 +7,13 @@ source of a mutation, otherwise the literal is invented. Only literals that must
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from suite.grade.align import Candidates
 from suite.grade.json_reader import JsonNumber
-from suite.grade.words import Word, kind_of, literals, parts, split
+from suite.grade.words import Word, kind_of, parts, scan
 from suite.workload.literals import occurrences
 
 MAX_ALIGNED = 256
@@ -68,9 +68,10 @@ class Context:
 
     def add_text(self, text: str) -> None:
         """Everything in a text becomes known."""
-        self.known.update(word for word, _ in split(text))
-        for literal in literals(text):
-            self._add(literal)
+        for word, kind in scan(text):
+            self.known.add(word)
+            if kind:
+                self._add(Word(word, kind))
         for match in _PROMPT.finditer(text):
             self.commands[match[1] or match[2]] = "command"
         self._candidates = self._command_candidates = None
@@ -153,6 +154,9 @@ def _leaves(root: Any, name: str) -> Iterator[tuple[str, str | None]]:
                 yield inner, None
             stack.extend(reversed(value.items()))
         elif isinstance(value, list):
+            if value and all(type(item) is int for item in value):
+                yield key, " ".join(map(str, value))
+                continue
             stack.extend((key, item) for item in reversed(value))
         elif isinstance(value, str):
             yield key, value
@@ -164,12 +168,15 @@ def _leaves(root: Any, name: str) -> Iterator[tuple[str, str | None]]:
 
 def compare(text: CallText, context: Context, *, tool_words: frozenset[str] = frozenset()) -> Literals:
     """Compare a call with its context. Linear in the call; alignment is bounded by `MAX_ALIGNED` words."""
-    plain: dict[str, None] = {}
+    plain: dict[str, str] = {}
     used: dict[Word, None] = {}
-    for value in text.values:
-        plain.update(dict.fromkeys(word for word, _ in split(value)))
-        used.update(dict.fromkeys(literals(value)))
-    everything = (*text.values, *text.keys)
+    # One text: a value ends no word of its neighbour, and many small values cost no more than a large one.
+    joined = "\n".join(text.values)
+    for item in scan(joined):
+        plain[item[0]] = item[1]
+        if item[1]:
+            used[Word(*item)] = None
+    everything = (joined, *text.keys)
     intact: dict[str, None] = {}
     lost: list[str] = []
     for literal in context.required:
@@ -210,12 +217,12 @@ def compare(text: CallText, context: Context, *, tool_words: frozenset[str] = fr
             continue
         if (source := context.nearest_command(command)) is not None:
             mutated[source, command] = None
-    missing = _settle(lost, mutated, intact, (*plain, *text.keys))
+    missing = _settle(lost, mutated, intact, plain | {key: kind_of(key) or "identifier" for key in text.keys})
     return Literals(intact=tuple(intact), missing=missing, mutated=tuple(mutated), invented=tuple(invented))
 
 
 def _settle(
-    lost: Sequence[str], mutated: dict[tuple[str, str], None], intact: dict[str, None], words: Sequence[str]
+    lost: Sequence[str], mutated: dict[tuple[str, str], None], intact: dict[str, None], words: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Look for what became of each required literal that no strange word explains; returns the missing ones."""
     explained = {source for source, _ in mutated}
@@ -223,9 +230,7 @@ def _settle(
     rest = [item for item in lost if item not in explained]
     if not rest:
         return ()
-    ordinary = Candidates(
-        (word, kind_of(word)) for word in dict.fromkeys(words) if word not in taken and word not in rest
-    )
+    ordinary = Candidates((word, kind) for word, kind in words.items() if word not in taken and word not in rest)
     missing = []
     for number, literal in enumerate(rest):
         mutant = ordinary.nearest(literal, kind_of(literal) or "identifier") if number < MAX_ALIGNED else None

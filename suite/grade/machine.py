@@ -45,6 +45,7 @@ class Machine:
         self.source = Source()
         self._calls: list[RawCall] = []
         self._stray: Fault | None = None
+        self._num_stray = 0
         self._thinking = reasoning_open
         self._running = self._run()
         next(self._running)
@@ -84,7 +85,8 @@ class Machine:
         try:
             yield from self._read()
         except _TooManyCalls:
-            self._stray_here(f"more than {MAX_CALLS} calls; the rest is not read")
+            if self._stray is None:
+                self._stray_here(f"more than {MAX_CALLS} calls; the rest is not read")
         self.source.state = State.OUTSIDE
         while True:
             self.source.at = len(self.source.buffer)
@@ -93,6 +95,9 @@ class Machine:
             yield
 
     def _stray_here(self, message: str, *, position: int | None = None) -> None:
+        self._num_stray += 1
+        if self._num_stray > MAX_CALLS:
+            raise _TooManyCalls
         if self._stray is None:
             self._stray = Fault(position=self.source.position if position is None else position, message=message)
 
