@@ -19,6 +19,11 @@ MUST_NOT = (
     "BF16 is a reference, not the truth."
 )
 _PAIRS_SHOWN = 6
+_LEGEND = (
+    "Each flip is in one class: tied (equal best logits), else by the reference's probability of its own top-1: below "
+    "0.5, below 0.9, confident (0.9 and above). A single factor may be the cause; what merely follows from it is not "
+    "listed."
+)
 _NO_INTERVAL = " None for quantiles or a maximum, nor where fewer than two turns hold any of what is counted."
 
 
@@ -89,9 +94,9 @@ def winner_text(comparison: Comparison) -> str:
         return f"No ranking: {ranking.refusal}."
     if len(ranking.entries) < 2:
         return "One row: nothing to rank."
+    over = "1 pair" if len(ranking.pairs) == 1 else f"Holm over {len(ranking.pairs)} pairs"
     test = (
-        f"(paired sign-flip per turn, two-sided, Holm over {len(ranking.pairs)} pairs, alpha {ALPHA}). Rows that it "
-        "does not separate share a rank."
+        f"(paired sign-flip per turn, two-sided, {over}, alpha {ALPHA}). Rows that it does not separate share a rank."
     )
     if ranking.winner is not None:
         return f"{ranking.winner.label} has {ranking.metric.less} than every other row {test}"
@@ -139,6 +144,7 @@ def notes(comparison: Comparison) -> list[str]:
     rows = comparison.rows
     replayed = [entry for entry in rows if entry.headlines.replayed_rows]
     return [
+        _LEGEND,
         winner_text(comparison),
         *pairs_text(comparison),
         band_text(comparison),

@@ -31,6 +31,7 @@ MIN_TURNS_WITH_EVENTS = 2
 
 _DRAWS_LIMIT = 50_000_000
 _BLOCK_DRAWS = 1_000_000
+_ROUNDING = 1e-12
 _NORMAL = NormalDist()
 
 
@@ -83,20 +84,22 @@ def cluster_bootstrap(
     used = min(replicates, max(2_000, _DRAWS_LIMIT // totals.num_turns))
     if not wanted:
         return Bootstrap(intervals={}, num_turns=totals.num_turns, replicates=used, seed=seed)
-    ratios, spreads = _replicates(sums, totals.n, replicates=used, seed=seed)
+    shifts, spreads = _replicates(sums, totals.n, replicates=used, seed=seed)
     intervals = {
-        name: _interval(sums[i], totals.n, ratios[:, i], spreads[:, i], limit=1.0 if name.startswith("flips") else None)
+        name: _interval(sums[i], totals.n, shifts[:, i], spreads[:, i], limit=1.0 if name.startswith("flips") else None)
         for i, name in enumerate(wanted)
     }
     return Bootstrap(intervals=intervals, num_turns=totals.num_turns, replicates=used, seed=seed)
 
 
 def _replicates(sums: Values, n: Values, *, replicates: int, seed: int) -> tuple[Values, Values]:
-    """Ratio and its standard error in every replicate, each [replicates, k], for `sums` [k, T]."""
+    """Ratio minus estimate, and its standard error, in every replicate; each [replicates, k], for `sums` [k, T]."""
     count, turns = sums.shape
-    design = np.concatenate([sums, sums * sums, sums * n, [n, n * n]]).T
+    # Sums are taken around the estimate: so much is lost by subtraction otherwise that equal turns seem to differ.
+    centred = sums - sums.sum(axis=1, keepdims=True) / n.sum() * n
+    design = np.concatenate([centred, centred * centred, centred * n, [n, n * n]]).T
     random = np.random.default_rng(seed)
-    ratios, spreads = np.empty((replicates, count)), np.empty((replicates, count))
+    shifts, spreads = np.empty((replicates, count)), np.empty((replicates, count))
     block = max(1, _BLOCK_DRAWS // turns)
     for start in range(0, replicates, block):
         rows = min(block, replicates - start)
@@ -104,28 +107,30 @@ def _replicates(sums: Values, n: Values, *, replicates: int, seed: int) -> tuple
         drawn += (np.arange(rows, dtype=np.int64) * turns)[:, None]
         weights = np.bincount(drawn.ravel(), minlength=rows * turns).reshape(rows, turns)
         total = weights.astype(np.float64) @ design
-        y, yy, yn, (size, square) = *np.split(total[:, :-2], 3, axis=1), total[:, -2:].T
-        size, square = size[:, None], square[:, None]
-        ratio = y / size
-        variance = (yy - 2 * ratio * yn + ratio * ratio * square) * (turns / (turns - 1))
-        ratios[start : start + rows] = ratio
+        z, zz, zn = np.split(total[:, :-2], 3, axis=1)
+        size, square = total[:, -2, None], total[:, -1, None]
+        shift = z / size
+        variance = (zz - 2 * shift * zn + shift * shift * square) * (turns / (turns - 1))
+        shifts[start : start + rows] = shift
         spreads[start : start + rows] = np.sqrt(np.maximum(variance, 0)) / size
-    return ratios, spreads
+    return shifts, spreads
 
 
-def _interval(y: Values, n: Values, ratios: Values, spreads: Values, *, limit: float | None) -> Interval | None:
+def _interval(y: Values, n: Values, shifts: Values, spreads: Values, *, limit: float | None) -> Interval | None:
     if np.count_nonzero(y) < MIN_TURNS_WITH_EVENTS:
         return None
     estimate = float(y.sum() / n.sum())
-    first, second = _bca(y, n, ratios, estimate), _studentised(y, n, ratios, spreads, estimate)
+    first, second = _bca(y, n, shifts, estimate), _studentised(y, n, shifts, spreads, estimate)
     low, high = min(first[0], second[0]), max(first[1], second[1])
     return Interval(low=max(low, 0.0), high=high if limit is None else min(high, limit))
 
 
-def _bca(y: Values, n: Values, ratios: Values, estimate: float) -> tuple[float, float]:
+def _bca(y: Values, n: Values, shifts: Values, estimate: float) -> tuple[float, float]:
     turns = len(y)
-    below = float((ratios < estimate).mean() + (ratios == estimate).mean() / 2)
-    bias = _NORMAL.inv_cdf(min(max(below, 1 / len(ratios)), 1 - 1 / len(ratios)))
+    # Replicates that equal the estimate but for rounding count half.
+    rounding = _ROUNDING * estimate
+    below = float((shifts < -rounding).mean() + (np.abs(shifts) <= rounding).mean() / 2)
+    bias = _NORMAL.inv_cdf(min(max(below, 1 / len(shifts)), 1 - 1 / len(shifts)))
     left_out = (y.sum() - y) / (n.sum() - n)
     influence = left_out.mean() - left_out
     square = float((influence**2).sum())
@@ -136,17 +141,17 @@ def _bca(y: Values, n: Values, ratios: Values, estimate: float) -> tuple[float, 
         shifted = bias + z
         return _NORMAL.cdf(bias + shifted / max(1 - acceleration * shifted, 1e-3))
 
-    low, high = np.quantile(ratios, [level(-reach), level(reach)])
-    return float(low), float(high)
+    low, high = np.quantile(shifts, [level(-reach), level(reach)])
+    return estimate + float(low), estimate + float(high)
 
 
-def _studentised(y: Values, n: Values, ratios: Values, spreads: Values, estimate: float) -> tuple[float, float]:
+def _studentised(y: Values, n: Values, shifts: Values, spreads: Values, estimate: float) -> tuple[float, float]:
     turns = len(y)
     spread = math.sqrt(float(((y - estimate * n) ** 2).sum()) * turns / (turns - 1)) / float(n.sum())
-    usable = spreads > spread * 1e-9
+    usable = spreads > max(spread * 1e-6, _ROUNDING * estimate)
     if not usable.any():
         return estimate, estimate
-    low, high = np.quantile((ratios[usable] - estimate) / spreads[usable], [1 - (1 - LEVEL) / 2, (1 - LEVEL) / 2])
+    low, high = np.quantile(shifts[usable] / spreads[usable], [1 - (1 - LEVEL) / 2, (1 - LEVEL) / 2])
     return estimate - float(low) * spread, estimate - float(high) * spread
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from suite.bundle.arbiter import arbitrate, read_arbiter
 from suite.bundle.parts import Arbiter
@@ -11,6 +12,8 @@ from suite.bundle.read import open_bundle
 from suite.bundle.verify import verify_bundle
 from suite.bundle.write import write_bundle
 from suite.capture.store import open_capture
+from suite.cli.compare import compare
+from suite.cli.show import show
 from suite.errors import InvalidInput
 from suite.files import pretty_json
 from suite.manifest.arbiter import require_arbiter
@@ -181,3 +184,16 @@ def test_a_capture_of_other_probes_is_refused(tmp_path):
     )
     with pytest.raises(InvalidInput, match="not of the ledger's probes"):
         arbitrate(read_ledger(parts.ledger), open_capture(folder), of)
+
+
+def test_people_see_counts_and_no_word_of_being_right(honest):
+    shown = CliRunner().invoke(show, [str(honest[1])], catch_exceptions=False).output
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["confident", "1", "0", "0"] in rows
+    assert ["all", "flips", "(fp32,", "float32)", "1", "1", "0"] in rows
+    table = CliRunner().invoke(compare, [str(honest[1])], catch_exceptions=False).output
+    assert "fp8-kv: at 2 flips the top-1 of fp32 (float32) is that of: reference 1" in table
+    assert "not which is right" in table
+    value = json.loads(CliRunner().invoke(compare, [str(honest[1]), "--format", "json"]).output)
+    assert value["rows"][0]["arbiter"][3] == {"flip_class": "confident", "reference": 1, "candidate": 0, "neither": 0}
+    assert "correct" not in shown + table

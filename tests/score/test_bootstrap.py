@@ -98,7 +98,7 @@ def test_very_many_turns_take_fewer_replicates():
     assert found.intervals["kl_ref_cand"].low < 19_999.5 < found.intervals["kl_ref_cand"].high
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0, 50, allow_nan=False), st.integers(1, 200)), min_size=10, max_size=40),
     st.floats(1e-3, 1e3),
