@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 MAX_CANDIDATES = 256
+_OTHER_KIND = 0.15
+"""A changed prefix length is likelier than an address that became a network."""
 _FAMILIES = {
     "address": "address",
     "network": "address",
@@ -93,6 +95,8 @@ class Candidates:
             if not (related(other_kind, word, kind) or related(kind, other, other_kind)):
                 continue
             price = cost(other, word)
+            if price is not None and other_kind != kind:
+                price += _OTHER_KIND
             if price is not None and (best is None or (price, -order) < best[:2]):
                 best = (price, -order, other)
         return best[2] if best else None

@@ -90,7 +90,9 @@ class JsonReader:
         while True:
             character = yield from self._significant("value")
             container = stack[-1] if stack else None
-            if isinstance(container, list) and character == "]" and not container:
+            if type(container) is list and character == "]":
+                if container:
+                    raise source.broken("a comma before the closing bracket")
                 source.at += 1
             else:
                 if type(container) is list and character in _DIGITS:
@@ -171,8 +173,6 @@ class JsonReader:
             source.at += 1
             if in_object:
                 yield from self._key()
-            elif (yield from self._significant("value")) == "]":
-                raise source.broken("a comma before the closing bracket")
             return True
         if character != ("}" if in_object else "]"):
             found = yield from self._here("between")

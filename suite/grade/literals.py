@@ -252,4 +252,7 @@ def _composed(word: Word, context: Context) -> bool:
     if word.kind == "network":
         return False
     pieces = parts(*word)
-    return bool(pieces) and all(piece in context.known for piece in pieces)
+    return bool(pieces) and all(
+        piece in context.known or (piece.startswith("/") and _composed(Word(piece, "path"), context))
+        for piece in pieces
+    )
