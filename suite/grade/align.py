@@ -72,7 +72,8 @@ def cost(source: str, mutant: str) -> float | None:
 def related(source_kind: str, mutant: str, mutant_kind: str) -> bool:
     """Whether a literal of one kind can have become a word of the other: `5432` became `543ql`, no host name did."""
     left, right = _FAMILIES.get(source_kind, "name"), _FAMILIES.get(mutant_kind, "name")
-    if left == right:
+    # An address that lost a part looks like a version.
+    if left == right or {source_kind, mutant_kind} == {"address", "version"}:
         return True
     return mutant[:1].isdigit() and "number" in (left, right) and "name" in (left, right)
 
