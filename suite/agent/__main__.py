@@ -11,6 +11,7 @@ from pathlib import Path
 COMMANDS = {
     "capture": "suite.agent.capture",
     "replay": "suite.agent.replay",
+    "score": "suite.agent.scoring.job",
     "inventory": "suite.agent.stocktake",
 }
 

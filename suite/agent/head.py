@@ -43,11 +43,13 @@ class Head:
         for start in range(0, len(hidden), rows_per_gemm):
             block = hidden[start : start + rows_per_gemm].to(self.dtype)
             parts.append(self._apply(pad_rows(block, rows_per_gemm))[: len(block)])
+        if len(parts) == 1:  # no copy: a block of rows may be large
+            return parts[0]
         return torch.cat(parts) if parts else hidden.new_empty((0, self.vocab_size))
 
     def _apply(self, hidden: torch.Tensor) -> torch.Tensor:
         shards = [torch.nn.functional.linear(hidden, w, b) for w, b in zip(self.weights, self.biases, strict=True)]
-        logits = torch.cat(shards, dim=1)[:, : self.vocab_size]
+        logits = (shards[0] if len(shards) == 1 else torch.cat(shards, dim=1))[:, : self.vocab_size]
         if self.soft_cap is not None:
             logits = torch.tanh(logits / self.soft_cap) * self.soft_cap
         return logits * self.scale if self.scale != 1.0 else logits

@@ -14,7 +14,6 @@ from suite.bundle.band import band_members, find_bundles
 from suite.bundle.derive import evidence_of
 from suite.bundle.parts import Arbiter, BundleParts
 from suite.bundle.write import write_bundle
-from suite.capture.rows import open_rows
 from suite.capture.store import Capture
 from suite.errors import RunFailed, SuiteError
 from suite.manifest.load import dump_manifest
@@ -24,11 +23,10 @@ from suite.run.captures import SANITY_MARGIN_NATS, Store, capture_start
 from suite.run.inventory import take_inventory
 from suite.run.performance import performance_of
 from suite.run.reference import Reference
-from suite.run.replayed import replay_in
+from suite.run.scoring import score_pair
 from suite.run.stack import Stack
 from suite.score.floor import RepeatFloor, floor_of, repeat_floor
 from suite.score.labels import Labels
-from suite.score.scorer import write_scores
 
 ObserverFor = Callable[[str], Observer]
 """Gives the observer of one line of work, by its label; several may be at work at once."""
@@ -201,10 +199,13 @@ def _finish(
     candidate.require_finite()
     reference_capture.require_finite()
     ledger = candidate.folder / f"ledger-{reference_capture.index_sha256[:12]}.parquet"
-    write_scores(
+    score_pair(
         ledger,
-        open_rows(reference_capture, replay=reference.replay(store)),
-        open_rows(candidate, replay=replay_in(stack, store)),
+        reference_capture,
+        candidate,
+        stack=stack,
+        store=store,
+        replay_reference=reference.replay(store),
         labels=Labels.of(stack.rendered, stack.lock.capture.ranges),
         observer=observer,
     )

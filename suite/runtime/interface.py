@@ -26,7 +26,7 @@ class AgentCall:
     """
 
     command: str
-    """`capture` or `replay`."""
+    """A name of `suite.agent.__main__.COMMANDS`."""
     folders: Mapping[str, Folder]
     """Name to folder; `out` is where the agent writes its events, log and outcome, and must be writable."""
     request: Callable[[Mapping[str, str]], dict[str, Any]]

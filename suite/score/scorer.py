@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from suite.capture.index import CaptureIndex
 from suite.capture.rows import RowBlock, RowSource, aligned
 from suite.errors import InvalidInput
 from suite.observer import Observer, SilentObserver
@@ -17,6 +19,14 @@ from suite.score.interface import Columns, Kernel
 from suite.score.labels import Labels
 from suite.score.ledger import LedgerFacts, write_ledger
 from suite.score.numba_kernel import default_kernel
+
+
+class Indexed(Protocol):
+    """What has the index of a capture: a `RowSource`, or the `Capture` itself."""
+
+    @property
+    def index(self) -> CaptureIndex:
+        """The capture's index."""
 
 
 def write_scores(
@@ -52,7 +62,7 @@ def write_scores(
     return write_ledger(path, _told(score_blocks(reference, candidate, labels=labels, kernel=kernel), observer), facts)
 
 
-def ledger_facts(reference: RowSource, candidate: RowSource) -> LedgerFacts:
+def ledger_facts(reference: Indexed, candidate: Indexed) -> LedgerFacts:
     """What holds for all rows of the ledger of two captures.
 
     Raises:
@@ -79,17 +89,60 @@ def score_blocks(
         InvalidInput: positions or recorded tokens differ between the captures or from the workload.
     """
     facts = ledger_facts(reference, candidate)
-    if facts.num_tokens != len(labels.token_ids):
-        raise InvalidInput(f"the captures are of {facts.num_tokens} tokens, the workload has {len(labels.token_ids)}")
+    require_workload(facts, labels)
     kernel = kernel or default_kernel()
     for ours, theirs in aligned(reference, candidate):
-        columns = labels.columns(ours.positions, ours.target_ids) | _score(ours, theirs, kernel)
-        columns["path"] = np.full(len(ours.positions), facts.path)
-        columns["flip_class"] = flip_classes(columns["flip"], columns["tied"], columns["ref_p_ref_top1"])
-        columns["replayed"] = _replayed(ours, theirs)
-        columns["ref_row_sha256"] = ours.row_sha256
-        columns["cand_row_sha256"] = theirs.row_sha256
-        yield columns
+        yield ledger_columns(
+            facts,
+            labels,
+            positions=ours.positions,
+            target_ids=ours.target_ids,
+            scores=_score(ours, theirs, kernel),
+            replayed=_replayed(ours, theirs),
+            row_sha256=(ours.row_sha256, theirs.row_sha256),
+        )
+
+
+def require_workload(facts: LedgerFacts, labels: Labels) -> None:
+    """Refuse labels of a workload that has another length than the one captured.
+
+    Raises:
+        InvalidInput: the numbers of tokens differ.
+    """
+    if facts.num_tokens != len(labels.token_ids):
+        raise InvalidInput(f"the captures are of {facts.num_tokens} tokens, the workload has {len(labels.token_ids)}")
+
+
+def ledger_columns(
+    facts: LedgerFacts,
+    labels: Labels,
+    *,
+    positions: NDArray[np.int64],
+    target_ids: NDArray[np.int64],
+    scores: Columns,
+    replayed: NDArray[np.bool_],
+    row_sha256: tuple[NDArray[np.uint8], NDArray[np.uint8]],
+) -> Columns:
+    """The columns of a ledger for n consecutive probes, whatever scored them.
+
+    Args:
+        facts: Of the two captures.
+        labels: Of their workload.
+        positions: [n]
+        target_ids: [n]
+        scores: What a kernel returns.
+        replayed: [n], see the ledger's column.
+        row_sha256: [n, 32] of the reference's and the candidate's rows.
+
+    Raises:
+        InvalidInput: positions or recorded tokens are not those of the workload.
+    """
+    columns = labels.columns(positions, target_ids) | scores
+    columns["path"] = np.full(len(positions), facts.path)
+    columns["flip_class"] = flip_classes(columns["flip"], columns["tied"], columns["ref_p_ref_top1"])
+    columns["replayed"] = replayed
+    columns["ref_row_sha256"], columns["cand_row_sha256"] = row_sha256
+    return columns
 
 
 def _score(ours: RowBlock, theirs: RowBlock, kernel: Kernel) -> Columns:

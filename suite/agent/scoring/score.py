@@ -5,7 +5,16 @@ from __future__ import annotations
 import torch
 
 from suite.agent.scoring import torch_kernel
-from suite.agent.scoring.columns import columns_of
+from suite.agent.scoring.columns import Raw, columns_of
+
+
+def measure(reference: torch.Tensor, candidate: torch.Tensor) -> Raw:
+    """What a kernel leaves of n pairs of rows; shapes and dtypes as for `score_pairs`."""
+    if not reference.is_cuda:
+        return torch_kernel.measure(reference, candidate)
+    from suite.agent.scoring import triton_kernel
+
+    return triton_kernel.measure(reference, candidate)
 
 
 def score_pairs(reference: torch.Tensor, candidate: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -21,10 +30,4 @@ def score_pairs(reference: torch.Tensor, candidate: torch.Tensor, targets: torch
     """
     assert reference.shape == candidate.shape, "both sides have rows of the same shape"
     assert targets.shape == (len(reference),), "one target per row"
-    if reference.is_cuda:
-        from suite.agent.scoring import triton_kernel
-
-        raw = triton_kernel.measure(reference, candidate)
-    else:
-        raw = torch_kernel.measure(reference, candidate)
-    return columns_of(raw, reference, candidate, targets)
+    return columns_of(measure(reference, candidate), reference, candidate, targets)
