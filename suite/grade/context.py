@@ -56,6 +56,10 @@ def expected_of(session: Session, *, message: int | None = None) -> Expected:
             context.add_call(json.loads(call.function.arguments))
     marks = [mark for mark in session.marks if message is not None and mark.message == message]
     context.required = tuple(dict.fromkeys(literal for mark in marks for literal in mark.must_survive))
+    for mark in marks:
+        for command in mark.right_commands:
+            # A literal that the author's own call brings along is right, and the likeliest source of one near it.
+            context.add_call(command.arguments)
     right = tuple((command.name, command.arguments) for mark in marks for command in mark.right_commands)
     return Expected(context=context, right_commands=right, tools=tools)
 

@@ -19,7 +19,7 @@ from suite.workload.literals import occurrences
 MAX_ALIGNED = 256
 """Words of one call that are looked up; a call with more strange words is broken anyway."""
 COMMAND_KEYS = frozenset({"command", "commands", "cmd", "lines", "script", "statement"})
-_COMMAND = re.compile(r"(?:^|[\n;|]|&&)\s*([a-z][a-z0-9_-]+)(?=\s|$)")
+_COMMAND = re.compile(r"(?:^|[\n;|]|&&)[ \t]{0,16}([a-z][a-z0-9_-]+)(?=\s|$)")
 _PROMPT = re.compile(r"(?:^|\n)[\w.@:~/-]{0,40}[$#>] ?([a-z][a-z0-9_-]+)|`([a-z][a-z0-9_-]+)[ `]")
 
 

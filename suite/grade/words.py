@@ -46,7 +46,7 @@ _KINDS = re.compile(
             "uuid": _UUID.pattern,
             "mac": _MAC.pattern,
             "address": r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?:/[0-9]{1,3})?",
-            "colons": r"[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:/[0-9]{1,3})?",
+            "colons": r"(?=[^:]*:[^:]*:)[0-9A-Fa-f:.]+(?:/[0-9]{1,3})?",
             "interface": _INTERFACE.pattern,
             "version": _VERSION.pattern,
             "endpoint": r"(?=[^:]*[A-Za-z.])[A-Za-z0-9][A-Za-z0-9.-]*:[0-9]{1,5}(?:/[\w./~-]*)?",

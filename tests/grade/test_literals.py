@@ -172,6 +172,41 @@ def test_thousands_of_strange_words_take_no_longer_than_they_are_many():
     assert len(found.mutated) + len(found.invented) == 5000
 
 
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "\n",
+        " ",
+        "from ",
+        "a:",
+        ".a",
+        "/a",
+        "-",
+        "1.",
+        "a-1",
+        "::",
+        "http://",
+        "_",
+        "aB",
+        "select from\n",
+        "`a ",
+        "$a\n",
+    ],
+)
+def test_no_text_is_slow(unit):
+    """No pattern goes back over what it read: words of 500 characters and a megabyte of one unit."""
+    words = " ".join(f"{n}{unit * (500 // len(unit))}!{n}x" for n in range(500))
+    best = 9.0
+    for text in (unit * (1_000_000 // len(unit)), "select " + words * 4):
+        for _ in range(3):
+            started = time.process_time()
+            judged({"command": text})
+            best = min(best, time.process_time() - started)
+            if best < 1:
+                break
+        assert best < 1
+
+
 def test_a_list_of_literals_is_all_there_is():
     found = compare(text_of({"command": "ping 10.0.0.5"}), listed(["10.0.0.5", "eth0"]))
     assert (found.intact, found.missing, found.invented) == (("10.0.0.5",), ("eth0",), ())

@@ -285,6 +285,18 @@ class TestSession:
         assert verdict("ping 10.0.0.6") == "literals changed"
         assert verdict("uptime") == "literals changed"
 
+    def test_what_the_authors_own_call_brings_along_is_known(self):
+        changed = SESSION | {
+            "marks": [
+                {"message": 1, "right_commands": [{"name": "run", "arguments": {"command": "ping 10.0.0.9"}}]},
+            ]
+        }
+        marked = expected_of(Session.model_validate(changed), message=1)
+        options = {"tools": marked.tools, "context": marked.context, "right_commands": marked.right_commands}
+        assert grade(hermes("ping 10.0.0.9"), **options).verdict == "ok"
+        near = grade(hermes("ping 10.0.0.8"), **options)
+        assert near.calls[0].literals.mutated == (("10.0.0.9", "10.0.0.8"),)
+
     def test_a_whole_session_is_known_and_nothing_must_survive(self):
         expected = expected_of(Session.model_validate(SESSION))
         assert expected.context.required == ()
