@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -23,6 +24,8 @@ def _end_with_host() -> None:
         # Unbuffered: a buffered read would hold a lock that the interpreter needs when it ends.
         while os.read(0, 1):
             pass
+        if os.getpgrp() == os.getpid():  # the host made us lead our own group: the ranks we started go with us
+            os.killpg(0, signal.SIGKILL)
         os._exit(1)
 
     threading.Thread(target=watch, name="suite-watch", daemon=True).start()

@@ -330,17 +330,26 @@ def test_a_resumed_decode_capture_equals_an_uninterrupted_one(stack, out, tmp_pa
     assert chunk_hashes(resumed) == chunk_hashes(uninterrupted)
 
 
-def test_the_agent_ends_with_a_host_that_is_killed(stack, out, tokens):
+def test_the_agent_and_its_ranks_end_with_a_host_that_is_killed(stack, out, tokens):
     host = subprocess.Popen(
         [sys.executable, "-c", _HOST, str(stack.python), str(stack.home), str(out), str(tokens)], cwd=ROOT
     )
     try:
         wait_for(lambda: chunk(out, 1).exists())
-        (pid,) = agent_pids(out)
+        pids = [*agent_pids(out), int((out / "rank").read_text())]
     finally:
         host.kill()
         host.wait()
-    wait_for(lambda: not Path(f"/proc/{pid}").exists() or "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text())
+    assert len(pids) == 2
+    for pid in pids:
+        wait_for(lambda pid=pid: ended(pid), seconds=10)
+
+
+def ended(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
 
 
 _HOST = """
@@ -349,7 +358,7 @@ from pathlib import Path
 from tests.agent_stack import Stack, fake_job
 python, home, out, tokens = map(Path, sys.argv[1:])
 Stack(python, home, home, fake=True).call(
-    out, tokens, fake_job(tokens, codec="logits"), environment={"FAKE_STEP_SECONDS": "1"}
+    out, tokens, fake_job(tokens, codec="logits"), environment={"FAKE_STEP_SECONDS": "1", "FAKE_RANK": str(out / "rank")}
 )
 """
 
