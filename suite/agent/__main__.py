@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 COMMANDS = {
@@ -16,6 +17,8 @@ COMMANDS = {
     "inventory": "suite.agent.stocktake",
 }
 
+_GRACE_SECONDS = 2.0
+
 
 def _end_with_host() -> None:
     """The host holds the other end of standard input: when it dies, however it dies, so does the stack."""
@@ -24,7 +27,10 @@ def _end_with_host() -> None:
         # Unbuffered: a buffered read would hold a lock that the interpreter needs when it ends.
         while os.read(0, 1):
             pass
-        if os.getpgrp() == os.getpid():  # the host made us lead our own group: the ranks we started go with us
+        if os.getpgrp() == os.getpid():
+            # The host made us lead our own group: the ranks we started go with us, and may clean up behind themselves.
+            os.killpg(0, signal.SIGTERM)
+            time.sleep(_GRACE_SECONDS)
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
 

@@ -357,9 +357,8 @@ import sys
 from pathlib import Path
 from tests.agent_stack import Stack, fake_job
 python, home, out, tokens = map(Path, sys.argv[1:])
-Stack(python, home, home, fake=True).call(
-    out, tokens, fake_job(tokens, codec="logits"), environment={"FAKE_STEP_SECONDS": "1", "FAKE_RANK": str(out / "rank")}
-)
+faults = {"FAKE_STEP_SECONDS": "1", "FAKE_RANK": str(out / "rank")}
+Stack(python, home, home, fake=True).call(out, tokens, fake_job(tokens, codec="logits"), environment=faults)
 """
 
 
