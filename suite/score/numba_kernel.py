@@ -1,6 +1,7 @@
 """The compiled implementation of the metrics on a CPU: Numba, several threads, FP64.
 
-Numba is optional (`pip install 'suite[fast]'`); `default_kernel` falls back to NumPy, ten times slower, and says so.
+Numba is optional (`pip install 'suite[fast]'`); `default_kernel` falls back to NumPy, a quarter as fast on
+one core and no faster on many, and says so.
 """
 
 from __future__ import annotations

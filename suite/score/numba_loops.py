@@ -108,14 +108,34 @@ def log1p(t):
 
 
 @_exact
-def _largest(row, shift):
+def _largest_of_bfloat16(row):
+    """As `_largest`, in 16-bit integers, of which a vector holds more."""
+    best = np.int16(-0x7FFF)
+    smallest = np.int16(0x7FFF)
+    for i in range(row.shape[0]):
+        signed = np.int16(row[i])
+        magnitude = np.int16(signed & np.int16(0x7FFF))
+        key = np.int16(-magnitude) if signed < 0 else magnitude
+        best = max(best, key)
+        smallest = min(smallest, key)
+    return np.int32(np.int32(best) << 16), np.int32(np.int32(smallest) << 16)
+
+
+@_exact
+def _largest_of_float32(row):
     best = np.int32(-0x7FFFFFFF)
     smallest = np.int32(0x7FFFFFFF)
     for i in range(row.shape[0]):
-        key = _key(row[i], shift)
+        key = _key(row[i], np.uint32(0))
         best = max(best, key)
         smallest = min(smallest, key)
     return best, smallest
+
+
+@_exact
+def _largest(row, shift):
+    """Largest and smallest key."""
+    return _largest_of_bfloat16(row) if shift == 16 else _largest_of_float32(row)
 
 
 @_exact
@@ -169,12 +189,25 @@ def _before(row, shift, at):
     return count
 
 
+@_joined
+def _squared_power(value, smallest):
+    """The square of the largest power of two not above |value|."""
+    power = np.int64(np.float64(value).view(np.int64) & np.int64(_POWER)).view(np.float64)
+    power = max(power, smallest)
+    return power * power
+
+
 @_exact
-def _prepare(ours, our_shift, our_top, our_log, theirs, their_shift, their_top, their_log, d, h):
-    """Per entry, d = ln p - ln q, and h, the larger of the two."""
+def _prepare(
+    ours, our_shift, our_smallest, our_scale, our_top, our_log,
+    theirs, their_shift, their_smallest, their_scale, their_top, their_log, d, h, u,
+):  # fmt: skip
+    """Per entry, d = ln p - ln q; h, the larger of the two; and u, the squared spacings of both logits together."""
     for i in range(ours.shape[0]):
-        our_x = (_value(ours[i], our_shift) - our_top) - our_log
-        their_x = (_value(theirs[i], their_shift) - their_top) - their_log
+        our_z, their_z = _value(ours[i], our_shift), _value(theirs[i], their_shift)
+        our_x = (our_z - our_top) - our_log
+        their_x = (their_z - their_top) - their_log
+        u[i] = _squared_power(our_z, our_smallest) * our_scale + _squared_power(their_z, their_smallest) * their_scale
         d[i] = our_x - their_x
         h[i] = max(our_x, their_x)
 
@@ -204,16 +237,8 @@ def _divergence_term(p, d, difference):
     return max(p * d + difference, 0.0)
 
 
-@_joined
-def _squared_power(value, smallest):
-    """The square of the largest power of two not above |value|."""
-    power = np.int64(np.float64(value).view(np.int64) & np.int64(_POWER)).view(np.float64)
-    power = max(power, smallest)
-    return power * power
-
-
 @_summing
-def _sums(ours, our_shift, our_smallest, our_scale, theirs, their_shift, their_smallest, their_scale, d, h, t, r, sums):
+def _sums(d, h, t, r, u, sums):
     forward = backward = variation = our_entropy = their_entropy = spread = 0.0
     for i in range(d.shape[0]):
         away = d[i]
@@ -228,11 +253,7 @@ def _sums(ours, our_shift, our_smallest, our_scale, theirs, their_shift, their_s
         below = h[i] - abs(away)
         our_entropy += p * (h[i] if up else below)
         their_entropy += q * (below if up else h[i])
-        squares = (
-            _squared_power(_value(ours[i], our_shift), our_smallest) * our_scale
-            + _squared_power(_value(theirs[i], their_shift), their_smallest) * their_scale
-        )
-        spread += (p - p * p) * squares
+        spread += (p - p * p) * u[i]
     sums[0] += forward
     sums[1] += backward
     sums[3] += variation
@@ -263,7 +284,8 @@ def score_rows(
         floats: [n, 16] of NaN, to be filled.
         integers: [n, 6] int32: top-1 ids, finite flags, tied, rank; to be filled.
     """
-    tiles = np.empty((4, _TILE))
+    # A little longer than the tile: at distances of whole pages the processor takes a load for a store's.
+    tiles = np.empty((5, _TILE + 8))
     sums = np.empty(7)
     for row in range(start, stop):
         ours, theirs = reference[row], candidate[row]
@@ -280,14 +302,14 @@ def score_rows(
         for at in range(0, ours.shape[0], _TILE):
             left, right = ours[at : at + _TILE], theirs[at : at + _TILE]
             size = left.shape[0]
-            d, h, t, r = tiles[0, :size], tiles[1, :size], tiles[2, :size], tiles[3, :size]
-            _prepare(left, our_shift, our_top, our_log, right, their_shift, their_top, their_log, d, h)
+            d, h, t, r, u = tiles[0, :size], tiles[1, :size], tiles[2, :size], tiles[3, :size], tiles[4, :size]
+            _prepare(
+                left, our_shift, our_smallest, our_scale, our_top, our_log,
+                right, their_shift, their_smallest, their_scale, their_top, their_log, d, h, u,
+            )  # fmt: skip
             _exponentials(d, h, t, r)
             sums[2] += _middle(d, t, r)
-            _sums(
-                left, our_shift, our_smallest, our_scale, right, their_shift, their_smallest, their_scale,
-                d, h, t, r, sums,
-            )  # fmt: skip
+            _sums(d, h, t, r, u, sums)
         integers[row, 0] = a
         integers[row, 1] = b
         integers[row, 4] = a != b and (

@@ -14,7 +14,7 @@ import torch
 
 from suite.agent.events import AgentFailure, Events, failure_of, write_json, write_outcome
 from suite.agent.head import Head, load_head
-from suite.agent.scoring.pairs import ROWS_AT_ONCE, Scores, Side, score_captures
+from suite.agent.scoring.pairs import ROWS_AT_ONCE, Scores, Side, score_captures, warm_up
 
 COLUMNS_NAME = "columns.npz"
 FACTS_NAME = "score.json"
@@ -36,6 +36,7 @@ def run(request: dict[str, Any], events: Events) -> None:
         if key not in heads:
             heads[key] = load_head(Path(side["heads"]), side["shards"], device)
         sides.append(Side(head=heads[key], chunks=tuple(side["chunks"]), rows_per_gemm=side["rows_per_gemm"]))
+    warm_up(*sides, device)
     loaded = events.done("load heads")
     events.phase("score", total=request["num_rows"], unit="probes")
     started = time.perf_counter()

@@ -103,6 +103,19 @@ def score_captures(
     )
 
 
+@torch.inference_mode()  # type: ignore[untyped-decorator]
+def warm_up(reference: Side, candidate: Side, device: str) -> None:
+    """Score one pair of rows of zeros, so that kernels are compiled and libraries loaded before anything is timed."""
+
+    def row(side: Side) -> torch.Tensor:
+        hidden = torch.zeros((1, side.head.weights[0].shape[1]), dtype=side.head.dtype, device=device)
+        return side.head.logits(hidden, side.rows_per_gemm)
+
+    ours, theirs = row(reference), row(candidate)
+    targets = torch.zeros(1, dtype=torch.int64, device=device)
+    columns_of(measure(ours, theirs), ours, theirs, targets)["finite_ref"].cpu()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Scored:
     batches: tuple[Batch, Batch]
