@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 
 COMMANDS = {
@@ -16,8 +15,6 @@ COMMANDS = {
     "score": "suite.agent.scoring.job",
     "inventory": "suite.agent.stocktake",
 }
-
-_GRACE_SECONDS = 2.0
 
 
 def _end_with_host() -> None:
@@ -28,9 +25,8 @@ def _end_with_host() -> None:
         while os.read(0, 1):
             pass
         if os.getpgrp() == os.getpid():
-            # The host made us lead our own group: the ranks we started go with us, and may clean up behind themselves.
-            os.killpg(0, signal.SIGTERM)
-            time.sleep(_GRACE_SECONDS)
+            # The host made us lead our own group. Ranks that are asked politely wait in a collective for one that has
+            # gone already, and burn a core each for ever.
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
 
