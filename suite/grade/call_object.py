@@ -29,7 +29,7 @@ class ArgumentsView:
         """See `json_reader.View`."""
         return False
 
-    def characters(self, text: str, position: int) -> None:
+    def characters(self, text: str, position: int, raw: str) -> None:
         """See `json_reader.View`."""
 
 
@@ -72,7 +72,8 @@ def read_call_object(source: Source, call: RawCall, *, arguments_key: str, optio
         root = reader.root
         if isinstance(root, dict):
             name = root.get("name")
-            call.name = name if isinstance(name, str) and len(root) > 1 else None
+            # A name is whole once another key stands behind it, or the object is at its end.
+            call.name = name if isinstance(name, str) and name and len(root) > 1 else None
             call.partial = root.get(arguments_key)
             _note_positions(call, reader, (arguments_key,))
     fill(call, reader, reader.root, (), start=start, arguments_key=arguments_key, optional=optional)

@@ -20,7 +20,6 @@ MAX_NUMBER_LENGTH = 4000
 _MAX_POSITIONS = 20_000
 Path = tuple[str | int, ...]
 
-_STRING_RUN = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]+')
 # Whole escapes among other characters; pairs of surrogates are left to `_escape`.
 _ESCAPED_RUN = re.compile(r'(?:[^"\\\x00-\x1f\ud800-\udfff]|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})++')
 # Short integers in a list, each with its comma.
@@ -57,8 +56,11 @@ class View(Protocol):
     def wants(self, path: Path) -> bool:
         """Whether the characters of the string at `path` are wanted as they come."""
 
-    def characters(self, text: str, position: int) -> None:
-        """Decoded characters of a wanted string, which start at `position` in the output."""
+    def characters(self, text: str, position: int, raw: str) -> None:
+        """Decoded characters of a wanted string; `raw` are the same as written, at `position` in the output.
+
+        `raw` is empty for a single character.
+        """
 
 
 class JsonReader:
@@ -222,11 +224,11 @@ class JsonReader:
         source.at += 1
         try:
             while True:
-                match = (_STRING_RUN if wanted else _ESCAPED_RUN).match(source.buffer, source.at)
+                match = _ESCAPED_RUN.match(source.buffer, source.at)
                 if match is not None:
                     pieces.append(match[0] if "\\" not in match[0] else json.loads(f'"{match[0]}"'))
                     if wanted:
-                        view.characters(match[0], source.position)
+                        view.characters(pieces[-1], source.position, match[0])
                     source.at = match.end()
                 if source.at >= len(source.buffer):
                     if source.ended:
@@ -244,7 +246,7 @@ class JsonReader:
                 position = source.position
                 pieces.append((yield from self._escape()))
                 if wanted:
-                    view.characters(pieces[-1], position)
+                    view.characters(pieces[-1], position, "")
         except Broken:
             if place == "value":
                 self._put("".join(pieces))
@@ -329,7 +331,7 @@ class Plain:
         """See `View.wants`."""
         return False
 
-    def characters(self, text: str, position: int) -> None:
+    def characters(self, text: str, position: int, raw: str) -> None:
         """See `View.characters`."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from suite.grade.literals import listed
@@ -361,6 +363,30 @@ def test_a_reused_id_is_a_fault_of_the_second_call():
     assert [call.verdict for call in graded.calls] == ["ok", "not parsed"]
     assert graded.verdict == "not parsed"
     assert "used before" in graded.calls[1].first_fault.message
+
+
+@pytest.mark.parametrize("name", ["run", 'r\u00e9\\n\\"x', "\\ud83d\\ude00"])
+def test_a_fault_inside_the_arguments_has_its_place_in_the_output(name):
+    """Arguments are JSON inside a JSON string: every escape moves what stands behind it."""
+    inner = json.dumps({"a": '\n\t"é😀', "path": name})
+    text = json.dumps(
+        [{"id": "a", "type": "function", "function": {"name": "get", "arguments": inner[:-1] + ", oops}"}}]
+    )
+    assert one(text, "openai_json").first_fault.position == text.index("oops")
+    bad = json.dumps([{"id": "a", "type": "function", "function": {"name": "get", "arguments": inner}}])
+    call = one(bad, "openai_json", tools=TOOLS)
+    assert (call.verdict, call.first_fault.message[:4]) == ("schema invalid", "argu")
+
+
+def test_an_empty_name_is_no_name():
+    for format, text in (
+        ("llama3_json", '{"name":"","parameters":{}}'),
+        ("hermes", '<tool_call>{"name":"","arguments":{}}</tool_call>'),
+        ("mistral", '[TOOL_CALLS] [{"name":"","arguments":{}}]'),
+        ("qwen_xml", "<tool_call><function=></function></tool_call>"),
+        ("openai_json", '[{"id":"a","type":"function","function":{"name":"","arguments":"{}"}}]'),
+    ):
+        assert (one(text, format).verdict, one(text, format).name) == ("not parsed", None)
 
 
 @pytest.mark.parametrize(

@@ -111,5 +111,5 @@ class _ArrayView:
         """See `json_reader.View`."""
         return False
 
-    def characters(self, text: str, position: int) -> None:
+    def characters(self, text: str, position: int, raw: str) -> None:
         """See `json_reader.View`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from typing import Any
 
@@ -12,6 +13,7 @@ from suite.grade.machine import MAX_CALLS, Machine
 from suite.grade.source import Broken, Reading, Source, shown
 
 _POSITIONS_DEPTH = 7
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 _CALL_KEYS = frozenset({"id", "type", "function", "index"})
 
 
@@ -137,7 +139,8 @@ class _Inner:
         self.source.state = State.ENVELOPE
         self.reader = JsonReader(self.source, ArgumentsView())
         self.fault: Fault | None = None
-        self._pieces: list[tuple[int, int]] = []
+        self._pieces: list[tuple[int, int, str]] = []
+        self._map: tuple[list[int], list[int]] = [], []
         self._length = 0
         self._reading = self._read()
         next(self._reading)
@@ -155,8 +158,8 @@ class _Inner:
             self.source.at = len(self.source.buffer)
             yield
 
-    def feed(self, text: str, position: int) -> None:
-        self._pieces.append((self._length, position))
+    def feed(self, text: str, position: int, raw: str) -> None:
+        self._pieces.append((self._length, position, raw))
         self._length += len(text)
         self.source.push(text)
         next(self._reading)
@@ -176,11 +179,19 @@ class _Inner:
         return {str(path[0]): self._outer(position) for path, position in found if len(path) == 1}
 
     def _outer(self, position: int) -> int:
-        if not self._pieces:
-            return position
-        index = bisect_right(self._pieces, position, key=lambda piece: piece[0]) - 1
-        start, outer = self._pieces[max(index, 0)]
-        return outer + position - start
+        inner, outer = self._map
+        if not inner:
+            # Where each piece starts, and what follows each escape in it.
+            for start, place, raw in self._pieces:
+                inner.append(start)
+                outer.append(place)
+                shift = place - start
+                for match in _ESCAPE.finditer(raw):
+                    shift += len(match[0]) - 1
+                    inner.append(place + match.end() - shift)
+                    outer.append(place + match.end())
+        index = bisect_right(inner, position) - 1
+        return outer[index] + position - inner[index] if index >= 0 else position
 
 
 class _MessageView:
@@ -204,6 +215,6 @@ class _MessageView:
         self.inner[path] = _Inner()
         return True
 
-    def characters(self, text: str, position: int) -> None:
+    def characters(self, text: str, position: int, raw: str) -> None:
         """See `json_reader.View`."""
-        next(reversed(self.inner.values())).feed(text, position)
+        next(reversed(self.inner.values())).feed(text, position, raw)
