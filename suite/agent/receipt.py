@@ -187,13 +187,14 @@ def device() -> dict[str, Any]:
 
 
 def environment(items: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The variables that can change numbers; nothing that looks secret or names a host."""
+    """The variables that can change numbers; nothing that looks secret, names a host or is a path of this machine."""
     return {
         name: value
         for name, value in sorted(items)
         if name.startswith(_ENVIRONMENT_PREFIXES)
         and name not in _PER_START
         and _SECRET_WORDS.isdisjoint(name.split("_"))
+        and not value.startswith(("/", "~"))
     }
 
 

@@ -44,17 +44,19 @@ class Private:
     home: str = ""
     host: str = ""
     user: str = ""
+    folders: tuple[tuple[str, str], ...] = ()
+    """Folders of this machine, with the words that stand for them: (`/data/suite`, `<state>`)."""
     secrets: tuple[str, ...] = ()
     """Exact values, for example of secret-like environment variables."""
 
     @classmethod
-    def of_this_machine(cls) -> Self:
-        """The home folder, host name and user name of the running process."""
+    def of_this_machine(cls, *folders: tuple[str, str]) -> Self:
+        """The home folder, host name and user name of the running process, and further folders with their words."""
         user = ""
         # A container's user id need not have a name.
         with contextlib.suppress(OSError, KeyError):
             user = getpass.getuser()
-        return cls(home=str(Path.home()), host=socket.gethostname(), user=user)
+        return cls(home=str(Path.home()), host=socket.gethostname(), user=user, folders=folders)
 
 
 def redact(text: str, private: Private) -> str:
@@ -69,6 +71,9 @@ def redact(text: str, private: Private) -> str:
     for secret in sorted(private.secrets, key=len, reverse=True):
         if len(secret) >= 6:
             text = text.replace(secret, "<secret>")
+    for folder, word in sorted(private.folders, key=lambda item: len(item[0]), reverse=True):
+        if len(folder) > 1:
+            text = re.sub(rf"{re.escape(folder)}(?=/|\b|$)", word, text)
     text = _SECRET.sub("<secret>", text)
     text = _BEARER.sub(r"\1 <secret>", text)
     text = _ASSIGNED.sub(r"\1<secret>", text)

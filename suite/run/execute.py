@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,6 +15,7 @@ from pathlib import Path
 from suite.bundle.band import band_members, find_bundles
 from suite.bundle.derive import evidence_of
 from suite.bundle.parts import Arbiter, BundleParts
+from suite.bundle.redact import Private
 from suite.bundle.write import write_bundle
 from suite.capture.store import Capture
 from suite.errors import RunFailed, SuiteError
@@ -25,6 +28,7 @@ from suite.run.performance import performance_of
 from suite.run.reference import Reference
 from suite.run.scoring import score_pair
 from suite.run.stack import Stack
+from suite.runtime.process import ProcessRuntime
 from suite.score.floor import RepeatFloor, floor_of, repeat_floor
 from suite.score.labels import Labels
 
@@ -225,6 +229,7 @@ def _finish(
             sbom=take_inventory(stack, store, observer),
             performance=performance_of(captures),
             engine_log=(candidate.folder / "engine.log").read_text(errors="replace"),
+            private=Private.of_this_machine(*private_folders(stack, store)),
         ),
         results=results,
     )
@@ -241,6 +246,14 @@ def _arbiter(stack: Stack, references: dict[Path, Reference], first: dict[Path, 
         raise RunFailed(
             f"its arbiter failed: {error.message}", where=stack.label, hint="see the arbiter's own error"
         ) from error
+
+
+def private_folders(stack: Stack, store: Store) -> tuple[tuple[str, str], ...]:
+    """Folders of this machine that engine logs name, with the words that stand for them in a bundle."""
+    folders = [(store.home, "<state>"), (Path(tempfile.gettempdir()), "<temporary>"), (Path(sys.prefix), "<suite>")]
+    if isinstance(stack.runtime, ProcessRuntime):
+        folders.append((stack.runtime.python.parent.parent, "<stack>"))
+    return tuple((str(folder), word) for folder, word in folders)
 
 
 def default_jobs(stacks: Iterable[Stack]) -> int:

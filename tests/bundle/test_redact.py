@@ -72,3 +72,8 @@ def test_this_machine_has_a_home_and_a_name():
     private = Private.of_this_machine()
     assert private.home.startswith("/")
     assert private.host
+
+
+def test_folders_of_the_machine_become_words():
+    private = Private(folders=(("/data/state", "<state>"), ("/data", "<data>")))
+    assert redact("a /data/state/models/x b /data/y c /database", private) == "a <state>/models/x b <data>/y c /database"
