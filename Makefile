@@ -8,7 +8,7 @@ VLLM_VENV ?= .venv-vllm
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 # The stacks that `make demo` measures; the runner finds or makes their reference.
-DEMO ?= manifests/cpu-kv-fp8.yaml manifests/cpu-w8a8-int8.yaml manifests/cpu-chunk512.yaml $(wildcard manifests/cpu-isa-*.yaml)
+DEMO ?= manifests/cpu-kv-fp8.yaml manifests/cpu-w8a8-int8.yaml manifests/cpu-chunk512.yaml manifests/cpu-isa-avx512.yaml
 
 # Which tests run; `make test TESTS="tests/model -k wheel"` runs a few.
 TESTS ?= tests
