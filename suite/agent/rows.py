@@ -31,14 +31,20 @@ def row_facts(logits: torch.Tensor) -> dict[str, torch.Tensor]:
     Returns:
         `row_sha256` uint8 `[n, 32]`, `logsumexp` float64 `[n]`, `top_ids` int32 `[n, 64]`, `top_logits` `[n, 64]`.
     """
-    parts: dict[str, list[torch.Tensor]] = {"row_sha256": [], "logsumexp": [], "top_ids": [], "top_logits": []}
+    facts = {name: values.cpu() for name, values in number_facts(logits).items()}
+    hashes = [row_hashes(logits[start : start + _BLOCK_ROWS].cpu()) for start in range(0, len(logits), _BLOCK_ROWS)]
+    return {"row_sha256": torch.cat(hashes)} | facts
+
+
+def number_facts(logits: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The facts that are numbers, where the logits lie: `logsumexp`, `top_ids` and `top_logits` as in `row_facts`."""
+    parts: dict[str, list[torch.Tensor]] = {"logsumexp": [], "top_ids": [], "top_logits": []}
     for start in range(0, len(logits), _BLOCK_ROWS):
         block = logits[start : start + _BLOCK_ROWS]
         ids, values = top_logits(block)
-        parts["row_sha256"].append(row_hashes(block.cpu()))
-        parts["logsumexp"].append(torch.logsumexp(block.double(), dim=1).cpu())
-        parts["top_ids"].append(ids.cpu())
-        parts["top_logits"].append(values.cpu())
+        parts["logsumexp"].append(torch.logsumexp(block.double(), dim=1))
+        parts["top_ids"].append(ids)
+        parts["top_logits"].append(values)
     return {name: torch.cat(blocks) for name, blocks in parts.items()}
 
 

@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from safetensors import safe_open
 
 from suite.agent.chunks import ChunkFile, chunk_name, record_chunk
 from suite.agent.events import AgentFailure
-from suite.agent.rows import row_bytes, row_facts
+from suite.agent.rows import row_bytes, row_facts, row_hashes
 from suite.agent.tensors import write_tensors
 
-_BUFFERS = 8
+_BLOCKS = 8
+_PINNED = 4
 
 
 def save_chunk(folder: Path, name: str, tensors: dict[str, torch.Tensor], *, non_finite_rows: int) -> ChunkFile:
@@ -50,11 +52,24 @@ def save_chunk(folder: Path, name: str, tensors: dict[str, torch.Tensor], *, non
     return chunk
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Block:
+    """Rows on their way to the writer."""
+
+    rows: torch.Tensor
+    positions: np.ndarray[Any, Any]
+    numbers: dict[str, torch.Tensor] | None
+    ready: Any = None
+    """CUDA event after which `rows` and `numbers` hold what was copied."""
+    buffer: torch.Tensor | None = None
+    """The pinned buffer to give back."""
+
+
 class RowSink:
     """Takes rows from the engine's thread without making it wait, and writes them in chunks.
 
-    Rows on a GPU are copied on a stream of their own into pinned buffers; at most `_BUFFERS` blocks are in flight, so
-    memory does not grow with the number of rows.
+    Rows on a GPU are copied on a stream of their own into pinned buffers, which are used again: at most `_PINNED` of
+    them, and `_BLOCKS` blocks on a CPU, are in flight, so memory does not grow with the number of rows.
     """
 
     def __init__(
@@ -89,7 +104,10 @@ class RowSink:
         self._compare = compare
         self._facts = facts
         self._last_position = kept[-1].last_position if kept else -1
-        self._queue: queue.Queue[tuple[torch.Tensor, Any, np.ndarray[Any, Any]] | None] = queue.Queue(_BUFFERS)
+        self._queue: queue.Queue[_Block | None] = queue.Queue(_BLOCKS)
+        self._pinned: queue.Queue[torch.Tensor] = queue.Queue()
+        self._num_pinned = 0
+        self._numbers: list[dict[str, torch.Tensor]] = []
         self._rows: torch.Tensor | None = None
         self._positions = np.empty(chunk_rows, np.int64)
         self._filled = 0
@@ -98,22 +116,39 @@ class RowSink:
         self._thread = threading.Thread(target=self._run, name="suite-writer", daemon=True)
         self._thread.start()
 
-    def push(self, rows: torch.Tensor, positions: np.ndarray[Any, Any]) -> None:
-        """Queue `rows[: len(positions)]`; on the CPU the caller must not write to `rows` again."""
-        rows = rows[: len(positions)]
+    def push(
+        self, rows: torch.Tensor, positions: np.ndarray[Any, Any], numbers: dict[str, torch.Tensor] | None = None
+    ) -> None:
+        """Queue rows of which the caller keeps no use; `numbers` are their `number_facts`, where those are known."""
         if not rows.is_cuda:
-            self._queue.put((rows, None, positions))
+            self._queue.put(_Block(rows=rows, positions=positions, numbers=numbers))
             return
         if self._stream is None:
             self._stream = torch.cuda.Stream(rows.device)
+        buffer = self._take_pinned(rows)
         self._stream.wait_stream(torch.cuda.current_stream(rows.device))
         with torch.cuda.stream(self._stream):
-            host = torch.empty(rows.shape, dtype=rows.dtype, pin_memory=True)
+            host = buffer[: len(rows)]
             host.copy_(rows, non_blocking=True)
+            # Pinned too: a copy to ordinary memory would make the engine's thread wait for the step.
+            small = {n: torch.empty(v.shape, dtype=v.dtype, pin_memory=True) for n, v in (numbers or {}).items()}
+            for name, values in small.items():
+                values.copy_((numbers or {})[name], non_blocking=True)
             ready = torch.cuda.Event()
             ready.record(self._stream)
-        rows.record_stream(self._stream)
-        self._queue.put((host, ready, positions))
+        for tensor in (rows, *(numbers or {}).values()):
+            tensor.record_stream(self._stream)
+        self._queue.put(_Block(rows=host, positions=positions, numbers=small or None, ready=ready, buffer=buffer))
+
+    def _take_pinned(self, rows: torch.Tensor) -> torch.Tensor:
+        """A pinned buffer for these rows: a free one, a new one while there are few, else the next to be free."""
+        if self._num_pinned < _PINNED and self._pinned.empty():
+            self._num_pinned += 1
+        else:
+            buffer = self._pinned.get()
+            if len(buffer) >= len(rows):
+                return buffer
+        return torch.empty(rows.shape, dtype=rows.dtype, pin_memory=True)
 
     def close(self, *, flush: bool = True) -> None:
         """Stop; with `flush` write the rows of the last, shorter chunk. `error` says whether all went well."""
@@ -131,18 +166,20 @@ class RowSink:
                     self._handle(item)
             except BaseException as error:  # noqa: BLE001 - kept for the engine's thread
                 self.error = error
+            if item is not None and item.buffer is not None:
+                self._pinned.put(item.buffer)
             self.busy_seconds += time.perf_counter() - started
             if item is None:
                 return
 
-    def _handle(self, item: tuple[torch.Tensor, Any, np.ndarray[Any, Any]] | None) -> None:
+    def _handle(self, item: _Block | None) -> None:
         if item is None:
             if self._flush_at_end:
                 self._flush()
             return
-        rows, ready, positions = item
-        if ready is not None:
-            ready.synchronize()
+        if item.ready is not None:
+            item.ready.synchronize()
+        positions = item.positions
         if positions[0] <= self._last_position:
             raise AgentFailure(
                 "incomplete",
@@ -150,9 +187,11 @@ class RowSink:
                 "give the engine more KV cache memory",
             )
         self._last_position = int(positions[-1])
-        self._add(rows, positions)
+        self._add(item.rows, positions, item.numbers)
 
-    def _add(self, rows: torch.Tensor, positions: np.ndarray[Any, Any]) -> None:
+    def _add(
+        self, rows: torch.Tensor, positions: np.ndarray[Any, Any], numbers: dict[str, torch.Tensor] | None
+    ) -> None:
         if self._rows is None:
             self._rows = torch.empty((self._chunk_rows, rows.shape[1]), dtype=rows.dtype)
         done = 0
@@ -160,6 +199,8 @@ class RowSink:
             take = min(len(rows) - done, self._chunk_rows - self._filled)
             self._rows[self._filled : self._filled + take] = rows[done : done + take]
             self._positions[self._filled : self._filled + take] = positions[done : done + take]
+            if numbers is not None:
+                self._numbers.append({name: values[done : done + take] for name, values in numbers.items()})
             self._filled += take
             done += take
             if self._filled == self._chunk_rows:
@@ -175,7 +216,11 @@ class RowSink:
             "positions": torch.from_numpy(positions),
             "target_ids": torch.from_numpy(self._tokens[positions + 1].astype(np.int64)),
         }
-        if self._facts:
+        if self._numbers:
+            known = {name: torch.cat([part[name] for part in self._numbers]) for name in self._numbers[0]}
+            tensors |= known | {"row_sha256": row_hashes(rows)}
+            self._numbers = []
+        elif self._facts:
             tensors |= row_facts(rows)
         if self._compare:
             _check_same(self.folder / name, tensors)

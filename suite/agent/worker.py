@@ -22,6 +22,7 @@ from suite.agent.events import AgentFailure, Events, failure_of
 from suite.agent.head import Head, describe_head, fingerprint, load_head, pad_rows, save_shard
 from suite.agent.positions import probe_sample, wanted_positions
 from suite.agent.receipt import worker_receipt
+from suite.agent.rows import number_facts
 from suite.agent.sink import RowSink, save_chunk
 from suite.agent.steps import Step, read_steps
 
@@ -101,18 +102,21 @@ class _ForcingSampler:
 
 
 def _keep_decode_row(capture: _Capture, logits: torch.Tensor, hidden: torch.Tensor, position: int) -> None:
-    rows = hidden if capture.codec == "hidden" else logits
-    _push(capture, rows.clone(), np.array([position]))
+    if capture.codec == "hidden":
+        _push(capture, hidden.clone(), np.array([position]))
+    else:
+        _push(capture, logits.clone(), np.array([position]), facts=True)
     if position in capture.probe_wanted and capture.rank == 0:
         capture.probe_positions.append(position)
         capture.probe_rows.append(logits.detach().to("cpu", copy=True))
 
 
-def _push(capture: _Capture, rows: torch.Tensor, positions: np.ndarray[Any, Any]) -> None:
+def _push(capture: _Capture, rows: torch.Tensor, positions: np.ndarray[Any, Any], *, facts: bool = False) -> None:
+    """Hand rows to the writer. On a GPU the `facts` of logits are computed there; on a CPU by the writer's thread."""
     capture.width = rows.shape[1]
     capture.dtype = str(rows.dtype).removeprefix("torch.")
     if capture.sink is not None:
-        capture.sink.push(rows, positions)
+        capture.sink.push(rows, positions, number_facts(rows) if facts and rows.is_cuda else None)
 
 
 class CaptureWorker:
@@ -262,21 +266,24 @@ class CaptureWorker:
             if capture.events is not None and capture.codec != "sanity":
                 capture.events.emit("advance", count=count)
             local = np.flatnonzero(capture.wanted[step.position : step.position + count])
-            for start in range(0, len(local), capture.rows_per_gemm):
-                self._suite_keep(runner, capture, hidden, step, local[start : start + capture.rows_per_gemm])
+            if len(local):
+                self._suite_keep(runner, capture, _take(hidden, local + step.first_row), local + step.position)
         capture.hook_seconds += time.perf_counter() - started
         if capture.sink is not None and capture.sink.error is not None:
             raise capture.sink.error
 
-    def _suite_keep(
-        self, runner: Any, capture: _Capture, hidden: torch.Tensor, step: Step, local: np.ndarray[Any, Any]
-    ) -> None:
-        rows = _take(hidden, local + step.first_row)
-        positions = local + step.position
+    def _suite_keep(self, runner: Any, capture: _Capture, rows: torch.Tensor, positions: np.ndarray[Any, Any]) -> None:
+        """Hidden states of a step go out in one piece; the head is applied to blocks of constant size."""
         if capture.codec == "hidden":
             _push(capture, rows, positions)
-            if capture.probe_wanted.isdisjoint(positions.tolist()):
-                return
+        for start in range(0, len(positions), capture.rows_per_gemm):
+            block = slice(start, start + capture.rows_per_gemm)
+            if capture.codec != "hidden" or not capture.probe_wanted.isdisjoint(positions[block].tolist()):
+                self._suite_logits(runner, capture, rows[block], positions[block])
+
+    def _suite_logits(
+        self, runner: Any, capture: _Capture, rows: torch.Tensor, positions: np.ndarray[Any, Any]
+    ) -> None:
         logits = runner.model.compute_logits(pad_rows(rows, capture.rows_per_gemm))  # collective under TP
         if capture.rank != 0:
             return
@@ -287,7 +294,7 @@ class CaptureWorker:
             capture.nll_sum += float((exact.logsumexp(dim=1) - chosen).sum())
             capture.nll_count += len(positions)
         elif capture.codec == "logits":
-            _push(capture, logits[: len(positions)], positions)
+            _push(capture, logits[: len(positions)], positions, facts=True)
         else:
             for i, position in enumerate(positions.tolist()):
                 if position in capture.probe_wanted:

@@ -76,4 +76,6 @@ def test_this_machine_has_a_home_and_a_name():
 
 def test_folders_of_the_machine_become_words():
     private = Private(folders=(("/data/state", "<state>"), ("/data", "<data>")))
-    assert redact("a /data/state/models/x b /data/y c /database", private) == "a <state>/models/x b <data>/y c /database"
+    assert (
+        redact("a /data/state/models/x b /data/y c /database", private) == "a <state>/models/x b <data>/y c /database"
+    )
