@@ -11,10 +11,10 @@ from suite.bundle.read import open_bundle
 from suite.bundle.verify import verify_bundle
 from suite.cli.reference import reference as reference_command
 from suite.cli.run import run as run_command
-from suite.cli.verify import _replay
 from suite.errors import MissingPrerequisite
 from suite.files import canonical_json
 from suite.run import prepare, replayed
+from suite.run.stored import replay_stored
 from suite.stack.engine_arguments import stack_environment
 from suite.stack.home import suite_home
 from tests.reference.server import serve
@@ -99,7 +99,7 @@ def test_a_small_machine_scores_against_a_pack_without_the_references_model(repo
     exact = bundle_of(done)
     assert exact.record.headlines.replayed_rows == 0
     assert [f.key for f in exact.record.factors] == ["kv_cache_dtype"]
-    report = verify_bundle(exact.folder, captures=user / "captures", replay=_replay(user / "captures"))
+    report = verify_bundle(exact.folder, captures=user / "captures", replay=replay_stored(user / "captures"))
     assert {c.name: c.outcome for c in report.checks}["evidence"] == "passed", report
 
     # The same store on a processor that rounds otherwise; the pack is not named again.
@@ -115,5 +115,5 @@ def test_a_small_machine_scores_against_a_pack_without_the_references_model(repo
     assert ours.kl_ref_cand is not None
     assert theirs.kl_ref_cand is not None
     assert theirs.kl_ref_cand.mean == pytest.approx(ours.kl_ref_cand.mean, abs=2e-3)
-    report = verify_bundle(near.folder, captures=user / "captures", replay=_replay(user / "captures"))
+    report = verify_bundle(near.folder, captures=user / "captures", replay=replay_stored(user / "captures"))
     assert report.failure is None, report
