@@ -9,7 +9,7 @@ class Observer(Protocol):
     """Receives progress. Every method returns at once and must not raise."""
 
     def phase(self, name: str, *, total: int | None = None, unit: str = "") -> None:
-        """A new phase begins; `total` units of `unit` are expected, None if unknown."""
+        """A new phase begins; `total` units of `unit` are expected, None if unknown. An empty name: none follows."""
 
     def advance(self, count: int) -> None:
         """`count` more units of the current phase are done."""

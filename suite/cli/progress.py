@@ -72,7 +72,7 @@ class _Bar:
         if self._task is not None:
             self._rich.remove_task(self._task)
         self._unit = unit
-        self._task = self._rich.add_task(name, total=total, label=self._label, rate="")
+        self._task = self._rich.add_task(name, total=total, label=self._label, rate="") if name else None
 
     def advance(self, count: int) -> None:
         if self._task is None:
@@ -97,8 +97,9 @@ class _Plain:
 
     def phase(self, name: str, *, total: int | None = None, unit: str = "") -> None:
         self._end()
-        self._phase = (name, time.monotonic())
-        self._write(f"{name}: {total:,} {unit}" if total else name)
+        self._phase = (name, time.monotonic()) if name else None
+        if name:
+            self._write(f"{name}: {total:,} {unit}" if total else name)
 
     def advance(self, count: int) -> None: ...
 

@@ -142,6 +142,7 @@ def _capture(
         environment=stack_environment(lock),
     )
     stack.runtime.call(call, observer)
+    observer.phase("")
 
 
 def _write_tokens(path: Path, stack: Stack) -> None:

@@ -233,6 +233,7 @@ def _finish(
         ),
         results=results,
     )
+    observer.phase("")
     return Measured(name=stack.label, role=stack.manifest.role, bundle=bundle, floor=floor, lock=stack.lock)
 
 

@@ -57,6 +57,7 @@ def prepare_stack(
     refuse_known_bad(manifest, observer)
     runtime = _runtime(manifest, home=home, root=root, cancelled=cancelled)
     resolved = resolve(manifest, home=home, python=runtime.python, observer=observer)
+    observer.phase("")
     return Stack(
         manifest=manifest,
         lock=resolved.lock,
