@@ -19,5 +19,5 @@ def test_bundles_are_published():
 def test_published_bundle_verifies(folder, tmp_path):
     report = verify_bundle(folder, captures=tmp_path)
     assert report.failure is None, report
-    done = {check.name for check in report.checks if check.status == "pass"}
+    done = {check.name for check in report.checks if check.outcome == "passed"}
     assert {"record", "files", "locks", "receipts", "factors", "ledger", "headlines", "repeat floor"} <= done
