@@ -126,7 +126,12 @@ def _group_rows(comparison: Comparison, by: By) -> list[tuple[str, ...]]:
 
 def count_interval(interval: Interval | None) -> str:
     """` [7.2, 18]`; empty where there is none."""
-    return "" if interval is None else f" [{interval.low:.3g}, {interval.high:.3g}]"
+    return "" if interval is None else f" [{_bound(interval.low)}, {_bound(interval.high)}]"
+
+
+def _bound(value: float) -> str:
+    """A bound of a count: three figures, and from a hundred up whole numbers."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def short_floor(floor: RepeatFloor) -> str:
