@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import signal
 import sys
 import threading
+import time
+import traceback
 from pathlib import Path
+
+from suite.agent.events import AgentFailure, Events, failure_of, write_outcome
 
 COMMANDS = {
     "capture": "suite.agent.capture",
@@ -34,14 +39,28 @@ def _end_with_host() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Dispatch; imports stay inside, since each command needs other libraries."""
+    """Run one command's `run(request, events)` and leave `outcome.json`; returns the exit code of `write_outcome`.
+
+    A command's module is imported only here, since each needs other libraries.
+    """
     command, file = arguments
     if os.environ.get("SUITE_WATCH_STDIN") == "1":
         _end_with_host()
     if command not in COMMANDS:
         raise SystemExit(f"unknown command {command!r}; one of {', '.join(COMMANDS)}")
-    module = importlib.import_module(COMMANDS[command])
-    return int(module.main(Path(file)))
+    request = json.loads(Path(file).read_text())
+    out = Path(request["out"])
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "outcome.json").unlink(missing_ok=True)
+    events = Events(out)
+    started = time.perf_counter()
+    try:
+        importlib.import_module(COMMANDS[command]).run(request, events)
+    except Exception as error:  # noqa: BLE001 - told by the outcome; the log has the traceback
+        if not isinstance(error, AgentFailure):
+            traceback.print_exc()
+        return write_outcome(out, failure_of(error))
+    return write_outcome(out, None, seconds=str(round(time.perf_counter() - started, 3)))
 
 
 if __name__ == "__main__":

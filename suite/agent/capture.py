@@ -8,8 +8,6 @@ import importlib.metadata
 import json
 import math
 import os
-import time
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ import numpy as np
 
 from suite.agent.chunks import ChunkFile, Journal, file_sha256, read_journal, start_journal
 from suite.agent.engine import armed, generate, start_engine, vllm_version
-from suite.agent.events import AgentFailure, Events, failure_of, write_json, write_outcome
+from suite.agent.events import AgentFailure, Events, write_json
 from suite.agent.job import CaptureJob
 from suite.agent.positions import wanted_positions
 from suite.agent.settings import effective_settings, mismatches
@@ -26,12 +24,14 @@ from suite.agent.settings import effective_settings, mismatches
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "tekken.json", "vocab.json")
 
 
-def run(job: CaptureJob, events: Events) -> None:
-    """Capture `job` into its folder; `index.json` is written last, so its presence means a complete capture.
+def run(request: dict[str, Any], events: Events) -> None:
+    """Capture the job `request` into its folder; `index.json` is written last, so with it a capture is complete.
 
     Raises:
         AgentFailure: with the kind of the first thing that makes a valid result impossible.
     """
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    job = CaptureJob.from_json(request)
     out = Path(job.out)
     tokens = _read_tokens(job)
     journal, kept = _resume(out, job)
@@ -309,21 +309,3 @@ def _tokenizer_size(job: CaptureJob) -> int | None:
         return len(AutoTokenizer.from_pretrained(job.model))
     except (OSError, ValueError):
         return None
-
-
-def main(job_file: Path) -> int:
-    """Run the job and leave `outcome.json`; returns the process's exit code, see `write_outcome`."""
-    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-    job = CaptureJob.load(job_file)
-    out = Path(job.out)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "outcome.json").unlink(missing_ok=True)
-    events = Events(out)
-    started = time.perf_counter()
-    try:
-        run(job, events)
-    except Exception as error:  # noqa: BLE001 - told by the outcome; the log has the traceback
-        if not isinstance(error, AgentFailure):
-            traceback.print_exc()
-        return write_outcome(out, failure_of(error))
-    return write_outcome(out, None, seconds=str(round(time.perf_counter() - started, 3)))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 SCHEMA_VERSION = 1
@@ -56,18 +54,18 @@ class CaptureJob:
     schema_version: int = SCHEMA_VERSION
 
     @classmethod
-    def load(cls, path: Path) -> CaptureJob:
-        """Read a job file.
+    def from_json(cls, values: dict[str, Any]) -> CaptureJob:
+        """The job that `to_json` wrote.
 
         Raises:
-            ValueError: another schema version or an unknown key.
+            ValueError: another schema version.
+            TypeError: an unknown or absent key.
         """
-        data = json.loads(path.read_text())
-        version = data.get("schema_version")
+        version = values.get("schema_version")
         if version != SCHEMA_VERSION:
             raise ValueError(f"job schema {version} is not the {SCHEMA_VERSION} that this agent reads")
-        data["ranges"] = tuple((int(a), int(b)) for a, b in data["ranges"])
-        return cls(**data)
+        ranges = tuple((int(a), int(b)) for a, b in values["ranges"])
+        return cls(**(values | {"ranges": ranges}))
 
     def to_json(self) -> dict[str, Any]:
         """The job as plain JSON values."""

@@ -6,17 +6,14 @@ waiting, so a capture of any length is replayed in constant space.
 
 from __future__ import annotations
 
-import json
-import os
 import time
-import traceback
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import safe_open
 
-from suite.agent.events import AgentFailure, Events, failure_of, write_json, write_outcome
+from suite.agent.events import Events, write_json
 from suite.agent.head import load_head
 from suite.agent.rows import row_bytes, row_hashes
 
@@ -56,17 +53,3 @@ def run(request: dict[str, Any], events: Events) -> None:
             number += 1
             events.emit("advance", count=len(logits))
     write_json(spool / "done.json", {"rows": total, "matched": matched, "blocks": number})
-
-
-def main(request_file: Path) -> int:
-    """Run one replay request and leave `outcome.json`."""
-    request = json.loads(request_file.read_text())
-    out = Path(request["out"])
-    events = Events(out)
-    try:
-        run(request, events)
-    except Exception as error:  # noqa: BLE001 - told by the outcome; the log has the traceback
-        if not isinstance(error, AgentFailure):
-            traceback.print_exc()
-        return write_outcome(out, failure_of(error))
-    return write_outcome(out, None, pid=os.getpid())

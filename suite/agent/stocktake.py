@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import sysconfig
 from pathlib import Path
+from typing import Any
 
-from suite.agent.events import Events, write_json
+from suite.agent.events import Events
 from suite.agent.inventory import collect_inventory, inventory_bytes
 
 
-def main(request_file: Path) -> int:
-    """Read `{out, own_environment}`; with `own_environment` only this interpreter's packages are listed (a process)."""
-    request = json.loads(request_file.read_text())
-    out = Path(request["out"])
-    Events(out).phase("inventory")
+def run(request: dict[str, Any], events: Events) -> None:
+    """Write `inventory.json` into `request["out"]`.
+
+    With `own_environment`, as for a process, only this interpreter's Python packages are listed.
+    """
+    events.phase("inventory")
     own = None
     if request["own_environment"]:
         own = sorted({Path(sysconfig.get_paths()[name]) for name in ("purelib", "platlib")})
+    out = Path(request["out"])
     temporary = out / ".inventory.json.tmp"
     temporary.write_bytes(inventory_bytes(collect_inventory(site_packages=own)))
     temporary.replace(out / "inventory.json")
-    write_json(out / "outcome.json", {"status": "done"})
-    return 0

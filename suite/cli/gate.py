@@ -100,32 +100,19 @@ def _measured(old: Path, new: Path, results: Path, *, quiet: bool) -> tuple[Entr
     from suite.cli.progress import Progress
     from suite.compare.entries import load_entry
     from suite.errors import InvalidInput
-    from suite.run.execute import RunOptions, default_jobs, execute
-    from suite.run.prepare import prepare
+    from suite.run.measure import measure
 
-    cancelled = threading.Event()
     try:
         with Progress(quiet=quiet) as progress:
-            prepared = prepare(
+            prepared, report = measure(
                 (old, new),
+                results=results,
                 root=Path.cwd(),
                 observer_for=progress.line,
-                cancelled=cancelled,
+                cancelled=threading.Event(),
                 standing_packs=os.environ.get("SUITE_REFERENCES", "").split(),
             )
-            options = RunOptions(jobs=default_jobs(prepared.all_stacks))
-            prepared.require_room(options)
-            report = execute(
-                prepared.stacks,
-                prepared.references,
-                store=prepared.store,
-                results=results,
-                options=options,
-                observer_for=progress.line,
-                cancelled=cancelled,
-            )
     except KeyboardInterrupt:
-        cancelled.set()
         click.echo("interrupted; run the same command again to go on", err=True)
         sys.exit(130)
     for error in report.failed.values():

@@ -56,34 +56,24 @@ def run(
     A reference is looked up there, then in reference packs; only if neither has it, it is run here.
     """
     from suite.cli.progress import Progress
-    from suite.run.execute import RunOptions, default_jobs, execute
-    from suite.run.prepare import prepare
+    from suite.run.measure import measure
     from suite.run.table import report_json, report_table
 
-    cancelled = threading.Event()
     try:
         with Progress(quiet=quiet) as progress:
-            prepared = prepare(
+            _, report = measure(
                 manifests,
+                results=results,
                 root=Path.cwd(),
                 observer_for=progress.line,
-                cancelled=cancelled,
+                cancelled=threading.Event(),
+                repeats=repeats,
+                jobs=jobs,
+                resume=resume,
                 packs=packs,
                 standing_packs=os.environ.get("SUITE_REFERENCES", "").split(),
             )
-            options = RunOptions(repeats=repeats, jobs=jobs or default_jobs(prepared.all_stacks), resume=resume)
-            prepared.require_room(options)
-            report = execute(
-                prepared.stacks,
-                prepared.references,
-                store=prepared.store,
-                results=results,
-                options=options,
-                observer_for=progress.line,
-                cancelled=cancelled,
-            )
     except KeyboardInterrupt:
-        cancelled.set()
         click.echo("interrupted; whole chunks are kept: run the same command with --resume to go on", err=True)
         sys.exit(130)
     if as_json:

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from suite.errors import MissingPrerequisite, SuiteError
+from suite.errors import SuiteError
 from suite.manifest.load import load_manifest
 from suite.manifest.schema import Manifest
 from suite.model.ensure import find_model
@@ -196,14 +196,3 @@ def _same_size(lock_bytes: bytes, stack: Stack) -> bool:
         return False
     sizes = [sum(f.size_bytes for f in lock.model.files) for lock in (other, stack.lock)]
     return other.hardware == stack.lock.hardware and abs(sizes[0] - sizes[1]) <= 0.5 * max(sizes)
-
-
-def require_possible(plans: Sequence[StackPlan]) -> None:
-    """Raise if any stack cannot run.
-
-    Raises:
-        MissingPrerequisite: the first obstacle.
-    """
-    for item in plans:
-        if item.obstacles:
-            raise MissingPrerequisite(item.obstacles[0], where=item.name)

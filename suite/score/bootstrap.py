@@ -4,11 +4,14 @@ Turns are drawn with replacement, as many as there are; the estimate is the rati
 the more cautious of two intervals, since neither alone holds its coverage for both rare flips and heavy-tailed
 divergences in 15 to 60 turns (docs/statistics.md has the simulation):
 
-- BCa (Efron, "Better bootstrap confidence intervals", JASA 82, 1987; acceleration by the jackknife over turns), its
-  nominal levels widened for few clusters to Φ(-sqrt(T/(T-1)) · t) with Student's t at T-1 degrees (Hesterberg, "What
-  teachers should know about the bootstrap", The American Statistician 69, 2015, section 5.2);
+- BCa (Efron, "Better bootstrap confidence intervals", JASA 82, 1987; acceleration by the jackknife over turns);
 - the studentised bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 12), with the
   linearised variance of a ratio, T/(T-1) · Σ (y - r n)² / (Σ n)².
+
+The nominal levels of both are widened for few clusters to Φ(-sqrt(T/(T-1)) · t) with Student's t at T-1 degrees
+(Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69, 2015, section 5.2). No
+interval reaches beyond the largest mean that any one turn has: where a single turn holds nearly everything, replicates
+without it have next to no spread of their own, and their studentised values know no bounds.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ MIN_TURNS_WITH_EVENTS = 2
 _DRAWS_LIMIT = 50_000_000
 _BLOCK_DRAWS = 1_000_000
 _ROUNDING = 1e-12
+_LEAST_SPREAD = 1e-3
+"""Share of the sample's standard error below which that of a replicate is mostly rounding, or 0."""
 _NORMAL = NormalDist()
 
 
@@ -84,10 +89,17 @@ def cluster_bootstrap(
     used = min(replicates, max(2_000, _DRAWS_LIMIT // totals.num_turns))
     if not wanted:
         return Bootstrap(intervals={}, num_turns=totals.num_turns, replicates=used, seed=seed)
+    # In units of the estimate, so that no square or cube of a small divergence underflows; by way of the largest sum,
+    # since the estimate itself may underflow.
+    peaks = sums.max(axis=1, keepdims=True)
+    sums = np.divide(sums, peaks, out=np.zeros_like(sums), where=peaks > 0)
+    means = sums.sum(axis=1, keepdims=True) / totals.n.sum()
+    sums = np.divide(sums, means, out=np.zeros_like(sums), where=means > 0)
     shifts, spreads = _replicates(sums, totals.n, replicates=used, seed=seed)
+    found = [_interval(sums[i], totals.n, shifts[:, i], spreads[:, i]) for i in range(len(wanted))]
     intervals = {
-        name: _interval(sums[i], totals.n, shifts[:, i], spreads[:, i], limit=1.0 if name.startswith("flips") else None)
-        for i, name in enumerate(wanted)
+        name: None if interval is None else interval.times(float(peaks[i, 0] * means[i, 0]))
+        for i, (name, interval) in enumerate(zip(wanted, found, strict=True))
     }
     return Bootstrap(intervals=intervals, num_turns=totals.num_turns, replicates=used, seed=seed)
 
@@ -116,43 +128,42 @@ def _replicates(sums: Values, n: Values, *, replicates: int, seed: int) -> tuple
     return shifts, spreads
 
 
-def _interval(y: Values, n: Values, shifts: Values, spreads: Values, *, limit: float | None) -> Interval | None:
+def _interval(y: Values, n: Values, shifts: Values, spreads: Values) -> Interval | None:
+    """Interval of a mean whose estimate is 1."""
     if np.count_nonzero(y) < MIN_TURNS_WITH_EVENTS:
         return None
-    estimate = float(y.sum() / n.sum())
-    first, second = _bca(y, n, shifts, estimate), _studentised(y, n, shifts, spreads, estimate)
-    low, high = min(first[0], second[0]), max(first[1], second[1])
-    return Interval(low=max(low, 0.0), high=high if limit is None else min(high, limit))
-
-
-def _bca(y: Values, n: Values, shifts: Values, estimate: float) -> tuple[float, float]:
     turns = len(y)
+    reach = math.sqrt(turns / (turns - 1)) * student_quantile(1 - (1 - LEVEL) / 2, turns - 1)
+    first, second = _bca(y, n, shifts, reach), _studentised(y, n, shifts, spreads, reach)
+    low, high = 1 + min(first[0], second[0]), 1 + max(first[1], second[1])
+    return Interval(low=max(low, 0.0), high=max(low, min(high, float((y / n).max()))))
+
+
+def _bca(y: Values, n: Values, shifts: Values, reach: float) -> tuple[float, float]:
     # Replicates that equal the estimate but for rounding count half.
-    rounding = _ROUNDING * estimate
-    below = float((shifts < -rounding).mean() + (np.abs(shifts) <= rounding).mean() / 2)
+    below = float((shifts < -_ROUNDING).mean() + (np.abs(shifts) <= _ROUNDING).mean() / 2)
     bias = _NORMAL.inv_cdf(min(max(below, 1 / len(shifts)), 1 - 1 / len(shifts)))
     left_out = (y.sum() - y) / (n.sum() - n)
     influence = left_out.mean() - left_out
     square = float((influence**2).sum())
     acceleration = float((influence**3).sum()) / (6 * square**1.5) if square > 0 else 0.0
-    reach = math.sqrt(turns / (turns - 1)) * student_quantile(1 - (1 - LEVEL) / 2, turns - 1)
 
     def level(z: float) -> float:
         shifted = bias + z
         return _NORMAL.cdf(bias + shifted / max(1 - acceleration * shifted, 1e-3))
 
     low, high = np.quantile(shifts, [level(-reach), level(reach)])
-    return estimate + float(low), estimate + float(high)
+    return float(low), float(high)
 
 
-def _studentised(y: Values, n: Values, shifts: Values, spreads: Values, estimate: float) -> tuple[float, float]:
+def _studentised(y: Values, n: Values, shifts: Values, spreads: Values, reach: float) -> tuple[float, float]:
     turns = len(y)
-    spread = math.sqrt(float(((y - estimate * n) ** 2).sum()) * turns / (turns - 1)) / float(n.sum())
-    usable = spreads > max(spread * 1e-6, _ROUNDING * estimate)
+    spread = math.sqrt(float(((y - n) ** 2).sum()) * turns / (turns - 1)) / float(n.sum())
+    usable = spreads > max(spread * _LEAST_SPREAD, _ROUNDING)
     if not usable.any():
-        return estimate, estimate
-    low, high = np.quantile(shifts[usable] / spreads[usable], [1 - (1 - LEVEL) / 2, (1 - LEVEL) / 2])
-    return estimate - float(low) * spread, estimate - float(high) * spread
+        return 0.0, 0.0
+    high, low = np.quantile(shifts[usable] / spreads[usable], [_NORMAL.cdf(reach), _NORMAL.cdf(-reach)])
+    return -float(high) * spread, -float(low) * spread
 
 
 def student_quantile(share: float, degrees: int) -> float:

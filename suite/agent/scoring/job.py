@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
-import traceback
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from suite.agent.events import AgentFailure, Events, failure_of, write_json, write_outcome
+from suite.agent.events import Events, write_json
 from suite.agent.head import Head, load_head
 from suite.agent.scoring.pairs import ROWS_AT_ONCE, Scores, Side, score_captures, warm_up
 
@@ -75,17 +72,3 @@ def _save(path: Path, scores: Scores) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def main(request_file: Path) -> int:
-    """Run one scoring request and leave `outcome.json`."""
-    request = json.loads(request_file.read_text())
-    out = Path(request["out"])
-    events = Events(out)
-    try:
-        run(request, events)
-    except Exception as error:  # noqa: BLE001 - told by the outcome; the log has the traceback
-        if not isinstance(error, AgentFailure):
-            traceback.print_exc()
-        return write_outcome(out, failure_of(error))
-    return write_outcome(out, None, pid=os.getpid())

@@ -1,0 +1,66 @@
+"""Manifests in, report out: prepare, see that it fits, execute. What `suite run` and `suite gate` both do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from suite.run.execute import ObserverFor, RunOptions, RunReport, default_jobs, execute
+from suite.run.prepare import Prepared, prepare
+
+
+def measure(
+    manifests: Sequence[Path],
+    *,
+    results: Path,
+    root: Path,
+    observer_for: ObserverFor,
+    cancelled: threading.Event,
+    repeats: int | None = None,
+    jobs: int | None = None,
+    resume: bool = False,
+    packs: Sequence[str] = (),
+    standing_packs: Sequence[str] = (),
+) -> tuple[Prepared, RunReport]:
+    """Measure stacks and write their bundles; what the capture store holds already is not run again.
+
+    Args:
+        manifests: Manifest files.
+        results: Where bundles are written.
+        root: Where a local `.venv-vllm` is looked for.
+        observer_for: Progress.
+        cancelled: Set here on Ctrl-C, which is passed on once every running start has ended; whole chunks stay.
+        repeats: Starts of each stack; None: what its manifest says.
+        jobs: Starts at work at the same time; None: see `default_jobs`.
+        resume: Go on from the whole chunks of interrupted starts.
+        packs: Reference packs for this run.
+        standing_packs: Packs to look into where they fit.
+
+    Raises:
+        InvalidInput, MissingPrerequisite, VerificationFailed: before anything started; see `prepare`.
+    """
+    try:
+        prepared = prepare(
+            manifests,
+            root=root,
+            observer_for=observer_for,
+            cancelled=cancelled,
+            packs=packs,
+            standing_packs=standing_packs,
+        )
+        options = RunOptions(repeats=repeats, jobs=jobs or default_jobs(prepared.all_stacks), resume=resume)
+        prepared.require_room(options)
+        report = execute(
+            prepared.stacks,
+            prepared.references,
+            store=prepared.store,
+            results=results,
+            options=options,
+            observer_for=observer_for,
+            cancelled=cancelled,
+        )
+    except KeyboardInterrupt:
+        cancelled.set()
+        raise
+    return prepared, report
