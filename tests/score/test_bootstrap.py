@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from suite.score.bootstrap import cluster_bootstrap, student_quantile
@@ -98,21 +98,37 @@ def test_very_many_turns_take_fewer_replicates():
     assert found.intervals["kl_ref_cand"].low < 19_999.5 < found.intervals["kl_ref_cand"].high
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(st.tuples(st.floats(0, 50, allow_nan=False), st.integers(1, 200)), min_size=10, max_size=40),
-    st.floats(1e-3, 1e3),
+def test_a_turn_that_holds_nearly_everything_does_not_blow_up_the_interval():
+    """Without that turn a replicate's spread is tiny against its shift."""
+    for rest in (1e-1, 1e-3, 1e-6, 1e-9):
+        interval = cluster_bootstrap(totals([50.0, rest] + [0.0] * 18, [100] * 20), replicates=2_000).intervals
+        assert 0.5 / 20 < interval["kl_ref_cand"].high <= 0.5
+
+
+SUMS = st.one_of(
+    st.just(0.0),
+    st.floats(0, 50),
+    # Far apart, down to what squares to 0.
+    st.builds(lambda mantissa, power: mantissa * 10.0**power, st.floats(1, 9.9), st.integers(-250, 0)),
 )
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(SUMS, st.integers(1, 200)), min_size=10, max_size=40), st.floats(1e-3, 1e3))
+@example([(50.0, 168), (9.48083293e-05, 141)] + [(0.0, 100)] * 18, 263.45872283387416)
+@example([(7.14e-6, 122), (6.9, 113)] + [(0.0, 80)] * 10, 847.5257927752527)
+@example([(1e-200, 7), (2e-201, 9)] + [(0.0, 5)] * 10, 1.0)
 def test_intervals_scale_with_the_values(pairs, factor):
     sums, n = np.array([s for s, _ in pairs]), [m for _, m in pairs]
     first = cluster_bootstrap(totals(sums, n), replicates=200).intervals["kl_ref_cand"]
     second = cluster_bootstrap(totals(sums * factor, n), replicates=200).intervals["kl_ref_cand"]
     assert (first is None) == (second is None)
     if first is not None:
-        assert 0 <= first.low <= first.high
-        assert math.isfinite(first.high)
-        assert second.low == pytest.approx(first.low * factor, rel=1e-6, abs=1e-9 * factor)
-        assert second.high == pytest.approx(first.high * factor, rel=1e-6, abs=1e-9 * factor)
+        estimate = sums.sum() / sum(n)
+        assert 0 <= first.low <= estimate * (1 + 1e-9)
+        assert estimate * (1 - 1e-9) <= first.high <= (sums / n).max() * (1 + 1e-9)
+        assert second.low == pytest.approx(first.low * factor, rel=1e-6, abs=1e-6 * estimate * factor)
+        assert second.high == pytest.approx(first.high * factor, rel=1e-6)
 
 
 COVERAGE = {
@@ -128,10 +144,8 @@ COVERAGE = {
 }
 
 
-@pytest.mark.parametrize("name", list(COVERAGE))
-def test_intervals_cover_the_true_mean_of_clustered_data(name):
-    """90 to 98 % of nominal 95 % intervals hold the mean that the simulated sessions were drawn with."""
-    make, truth = COVERAGE[name]
+def coverage(make, truth):
+    """How many of 400 simulated sessions have an interval, and how many of those hold the true mean."""
     random = np.random.default_rng(1)
     held = made = 0
     for seed in range(400):
@@ -140,8 +154,22 @@ def test_intervals_cover_the_true_mean_of_clustered_data(name):
         if interval is not None:
             made += 1
             held += interval.low <= truth <= interval.high
+    return made, held
+
+
+@pytest.mark.parametrize("name", list(COVERAGE))
+def test_intervals_cover_the_true_mean_of_clustered_data(name):
+    """90 to 98 % of nominal 95 % intervals hold the mean that the simulated sessions were drawn with."""
+    made, held = coverage(*COVERAGE[name])
     assert made > 350
     assert 0.90 <= held / made <= 0.98, f"{held} of {made}"
+
+
+def test_the_harshest_case_falls_short_no_further_than_documented():
+    """A few of 30 turns carry most of the divergence: 88.7 % of 1,000 sessions, as docs/statistics.md says."""
+    made, held = coverage(lambda r: divergences(r, turns=30, mean=0.01, between=1.0), 0.01)
+    assert made == 400
+    assert 0.86 <= held / made < 0.92, f"{held} of {made}"
 
 
 def test_taking_tokens_as_independent_would_not_cover():
