@@ -51,16 +51,16 @@ def main() -> None:
             sys.exit(done.stderr[-3000:])
         return json.loads(out.read_text())
 
-    long, short = str(min(7168, stack.lock.workload.num_tokens)), "2048"
-    cost = run("--tokens", long, "--repeats", "7")
+    middle, long, short = "4096", str(min(7168, stack.lock.workload.num_tokens)), "2048"
+    cost = run("--tokens", middle, "--repeats", "5")
     ratio = {row["variant"]: row for row in cost["rows"]}
-    print(f"prefill of {long} tokens, ratio to plain (median of 7 interleaved rounds, range)")
+    print(f"prefill of {middle} tokens, ratio to plain (median of 5 interleaved rounds, range)")
     for name, bar in (("stride32", 1.02), ("hidden", 1.05), ("logits", 1.20)):
         row = ratio[name]
         low, high = row["ratio_range"]
         print(f"  {name:<9} {row['median_ratio']:.3f}  [{low:.3f}, {high:.3f}]   bar {bar:.2f}")
-    flat = run("--tokens", long, "--repeats", "2", "--variants", "logits", "--flat-logprobs", "512")
-    own = int(long) / next(r for r in flat["rows"] if r["variant"] == "logits")["median_seconds"]
+    flat = run("--tokens", middle, "--repeats", "2", "--variants", "logits", "--flat-logprobs", "512")
+    own = int(middle) / next(r for r in flat["rows"] if r["variant"] == "logits")["median_seconds"]
     other = flat["flat_logprobs"]
     print(f"positions a second: capture {own:.0f}, prompt_logprobs=-1 flat {other['positions_per_second']:.1f}")
     print(f"  {own / other['positions_per_second']:.1f} times   bar 15 times")
