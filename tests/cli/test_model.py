@@ -35,6 +35,10 @@ def test_list_says_what_is_kept(run, tmp_path):
     assert listed["models"][0]["size_bytes"] == 2_500_000
 
 
+def test_list_of_nothing_says_where_it_looked(run, tmp_path):
+    assert run("model", "list").output == f"no model in {tmp_path / 'home' / 'models'}\n"
+
+
 def test_an_unknown_scheme_is_invalid_input(run, tmp_path):
     done = run("model", "derive", "w2a2", str(tmp_path))
     assert getattr(done.exception, "exit_code", None) == 2

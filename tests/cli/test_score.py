@@ -193,3 +193,10 @@ def test_base_files_of_llama_cpp_are_scored_as_they_are(tmp_path):
     assert value["kl_ref_cand"]["mean"] == pytest.approx(0.2623, abs=1e-4)
     assert value["intervals"]["flips"] is None
     assert "1 turn, fewer than 10" in value["intervals_told"]
+
+
+def test_a_bundle_is_sent_to_compare(captures, tmp_path):
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "bundle" / "bundle.json").write_text("{}")
+    with pytest.raises(InvalidInput, match=r"holds no rows\n.*suite compare"):
+        run(captures[0], tmp_path / "bundle")

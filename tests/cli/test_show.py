@@ -72,3 +72,10 @@ def test_a_folder_that_is_no_bundle_is_refused(tmp_path):
 def test_nothing_from_a_bundle_can_drive_a_terminal():
     assert shown("a\x1b[31mred\nline\u202e") == "a?[31mred?line?"
     assert shown("x" * 200) == "x" * 97 + "..."
+
+
+def test_a_folder_of_results_is_answered_with_its_latest_bundle(folder):
+    for above in (folder.parent, folder.parent.parent):
+        with pytest.raises(InvalidInput, match="the latest below this one is") as caught:
+            run(above)
+        assert str(folder) in str(caught.value)

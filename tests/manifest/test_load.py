@@ -1,3 +1,4 @@
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def test_whole_manifest(tmp_path: Path) -> None:
         ({"capture.chunk_rows": 100}, "capture", "multiple of rows_per_gemm"),
         ({"role": "candidate"}, "", "needs `reference`"),
         ({"workload.session": "../x.json"}, "workload.session", "must not contain"),
-        ({"workload.session": "/etc/passwd"}, "workload.session", "not allowed"),
+        ({"workload.session": "/etc/passwd"}, "workload.session", "must be a path of"),
         ({"model.path": "here"}, "model", "exactly one of"),
         ({"runtime.packages": None}, "runtime", "needs `packages`"),
         ({"hardware.threads": None}, "hardware", "needs `threads`"),
@@ -260,6 +261,32 @@ def test_reference_is_relative_to_the_file_that_names_it(tmp_path: Path) -> None
     write(tmp_path, "sets/base.yaml", changed(CPU, {"role": "candidate", "reference": "reference.yaml"}))
     loaded = load_manifest(write(tmp_path, "deep/er/m.yaml", "extends: ../../sets/base.yaml\n"))
     assert loaded.reference_file == tmp_path / "sets/reference.yaml"
+
+
+@pytest.mark.parametrize("chain", [["m.yaml"], ["a.yaml", "m.yaml"], ["a.yaml", "b.yaml", "a.yaml"]])
+def test_references_may_not_lead_in_a_circle(tmp_path: Path, chain: list[str]) -> None:
+    for name, following in pairwise(chain):
+        write(tmp_path, name, changed(CPU, {"name": name[0], "role": "candidate", "reference": following}))
+    error = refusal(tmp_path, changed(CPU, {"role": "candidate", "reference": chain[0]}))
+    assert f"reference: leads in a circle: {' -> '.join(['m.yaml', *chain])}" in str(error)
+
+
+def test_faults_of_a_reference_are_told_when_it_is_loaded_itself(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "reference: none.yaml\n")
+    assert load_manifest(write(tmp_path, "m.yaml", changed(CPU, {"role": "candidate", "reference": "a.yaml"})))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": "My Stack"}, "lower-case letters, digits"),
+        ({"workload.session": "ä b.json"}, "relative to the repository"),
+        ({"role": "candidate", "reference": "a.yml.txt"}, "must be the path of a .yaml file"),
+        ({"engine.attention_backend": "cpu-attn"}, "must match ^[A-Z]"),
+    ],
+)
+def test_text_of_another_form_is_told_the_form(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    assert message in str(refusal(tmp_path, changed(CPU, changes)))
 
 
 def test_missing_facts(tmp_path: Path) -> None:

@@ -149,3 +149,11 @@ def test_two_captures_of_one_manifest_must_be_told_apart(tmp_path, home):
     hidden_capture(home, parse_lock(canonical_json(value), where="lock"))
     with pytest.raises(InvalidInput, match=r"several captures.*\n.*name one of .*start-0, .*start-0"):
         capture_at(path, home / "captures")
+
+
+def test_a_manifest_with_a_local_model_is_sent_to_the_folder(tmp_path, home):
+    path, _ = _named(tmp_path, home)
+    (path.parent / "model").mkdir()
+    path = write(path.parent, "sample.yaml", changed(CPU, {"model": {"path": "model", "base": "Base-1B"}}))
+    with pytest.raises(MissingPrerequisite, match=r"local path.*\n.*suite reference list"):
+        capture_at(path, home / "captures")

@@ -33,7 +33,9 @@ def world(tmp_path, smollm2, vllm_python):
 
 def start(world, *arguments: str) -> subprocess.Popen[str]:
     manifests, _, environment = world
-    code = "from suite.cli.main import main; main()"
+    # A shell that starts this in the background has SIGINT ignored, which children inherit.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "from suite.cli.main import main; main()"
     return subprocess.Popen(
         [sys.executable, "-c", code, "run", str(manifests / "small-kv-fp8.yaml"), "--repeats", "1", *arguments],
         env=environment,

@@ -483,43 +483,34 @@ def test_long_histories_take_time_that_grows_with_their_length(chatml: Tokenizer
     assert sum(length > 3 for length in lengths) <= 6
 
 
-@pytest.fixture(scope="module")
-def real_model() -> Path:
-    import os
-
-    folder = os.environ.get("SUITE_TEST_MODEL")
-    assert folder, "set SUITE_TEST_MODEL to the folder of the BF16 SmolLM2 model"
-    return Path(folder)
-
-
 @pytest.mark.vllm
 @pytest.mark.parametrize(
     ("name", "low", "high"), [("7k", 6_900, 8_100), ("32k", 31_744, 32_000), ("100k", 99_744, 100_000)]
 )
 def test_the_shipped_sessions_have_their_lengths(
-    real_model: Path, chatml_tools: str, name: str, low: int, high: int
+    smollm2: Path, chatml_tools: str, name: str, low: int, high: int
 ) -> None:
     from suite.workload.session import load_session
     from tests.workload.conftest import LAB
 
-    rendered = render(load_session(LAB / f"session-{name}.json"), real_model, chat_template=chatml_tools)
+    rendered = render(load_session(LAB / f"session-{name}.json"), smollm2, chat_template=chatml_tools)
     assert low <= rendered.num_tokens <= high
     assert not rendered.flags
 
 
 @pytest.mark.vllm
-def test_the_real_tokenizer_gives_the_shipped_session_again(real_model: Path, chatml_tools: str) -> None:
+def test_the_real_tokenizer_gives_the_shipped_session_again(smollm2: Path, chatml_tools: str) -> None:
     from suite.workload.synthesize import synthesize, token_counter
     from tests.workload.conftest import LAB
 
-    made = synthesize(7200, 5, measure=token_counter(real_model, chatml_tools))
+    made = synthesize(7200, 5, measure=token_counter(smollm2, chatml_tools))
     assert made.to_json() == (LAB / "session-7k.json").read_bytes()
 
 
 @pytest.mark.vllm
-def test_the_models_own_template_is_refused(real_model: Path) -> None:
+def test_the_models_own_template_is_refused(smollm2: Path) -> None:
     from suite.workload.session import load_session
     from tests.workload.conftest import LAB
 
     with pytest.raises(InvalidInput, match="leaves out the tool calls"):
-        render(load_session(LAB / "session-7k.json"), real_model)
+        render(load_session(LAB / "session-7k.json"), smollm2)

@@ -1,0 +1,54 @@
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from suite.cli import main as module
+from suite.errors import InvalidInput, VerificationFailed
+
+
+def ended(monkeypatch, error):
+    """Exit code of `main` where the command raises `error`."""
+
+    def command(**_):
+        raise error
+
+    monkeypatch.setattr(module, "cli", command)
+    with pytest.raises(SystemExit) as caught:
+        module.main()
+    return caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (InvalidInput("no such key", where="a.yaml:3"), 2, "error: a.yaml:3: no such key\n"),
+        (VerificationFailed("another hash"), 5, "error: another hash\n"),
+        (PermissionError(errno.EACCES, "Permission denied", "/results/x"), 3, "error: /results/x: Permission denied\n"),
+        (OSError(errno.ENOSPC, "No space left on device"), 3, "error: No space left on device\n"),
+        (click.Abort(), 130, "interrupted\n"),
+    ],
+)
+def test_what_a_person_can_mend_is_one_message(monkeypatch, capsys, error, code, text):
+    assert ended(monkeypatch, error) == code
+    assert capsys.readouterr().err.startswith(text)
+
+
+def test_a_fault_of_the_program_keeps_its_traceback(monkeypatch):
+    monkeypatch.setattr(module, "cli", lambda **_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        module.main()
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    read, write = os.pipe()
+    os.close(read)
+    code = "from suite.cli.main import main; main()"
+    arguments = [sys.executable, "-c", code, "manifest", "schema"]
+    done = subprocess.run(arguments, stdout=write, stderr=subprocess.PIPE, cwd=Path(__file__).parents[2], check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
