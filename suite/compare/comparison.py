@@ -42,6 +42,16 @@ class Comparison:
         return self.ranking.entries
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Member:
+    """One member of the numerical band: an equally valid BF16 stack against the same reference rows."""
+
+    name: str
+    bundle: str
+    flips: int
+    n: int
+
+
 def compare(paths: Sequence[Path], *, sort: MetricName = "flips") -> Comparison:
     """Compare bundles, or what lies in folders of results.
 
@@ -117,22 +127,29 @@ def pairs_text(comparison: Comparison) -> list[str]:
     return lines
 
 
-def band_text(comparison: Comparison) -> str:
-    """The numerical band: flips of equally valid stacks against the same reference."""
-    members: dict[str, tuple[str, int, int]] = {}
-    for entry in comparison.rows:
-        members |= {m.bundle: (m.name, m.flips, m.n) for m in entry.bundle.record.band}
+def band_members(comparison: Comparison) -> tuple[Member, ...]:
+    """Members in the table or named by a bundle in it, most flips first."""
+    members = {
+        m.bundle: Member(name=m.name, bundle=m.bundle, flips=m.flips, n=m.n)
+        for entry in comparison.rows
+        for m in entry.bundle.record.band
+    }
     for entry in comparison.rows:
         if entry.is_band:
-            members[entry.bundle.bundle_id] = (entry.label, entry.headlines.flips, entry.headlines.n)
+            bundle, h = entry.bundle.bundle_id, entry.headlines
+            members[bundle] = Member(name=entry.label, bundle=bundle, flips=h.flips, n=h.n)
+    return tuple(sorted(members.values(), key=lambda member: (-member.flips, member.name)))
+
+
+def band_text(comparison: Comparison) -> str:
+    """The numerical band: flips of equally valid stacks against the same reference."""
+    members = band_members(comparison)
     if not members:
         return (
             "Numerical band: not measured, so no row may be called worse than a kernel change (run manifests of role "
             "`band` with the same reference)."
         )
-    listed = ", ".join(
-        f"{shown(name)} {flips:,} of {n:,}" for name, flips, n in sorted(members.values(), key=lambda m: (-m[1], m[0]))
-    )
+    listed = ", ".join(f"{shown(member.name)} {member.flips:,} of {member.n:,}" for member in members)
     return (
         f"Numerical band (equally valid BF16 stacks): {listed}. Worse than a kernel change: more flips than its "
         f"largest member by a one-sided paired test, Holm, alpha {ALPHA}."

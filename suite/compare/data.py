@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from suite.bundle.arbiter import read_arbiter
-from suite.compare.comparison import MUST_NOT, Comparison, cause, notes, scope
+from suite.compare.comparison import MUST_NOT, Comparison, band_members, cause, notes, scope
 from suite.compare.entries import Entry
 from suite.compare.grouping import By, groups
 from suite.score.bootstrap import Interval
@@ -32,6 +32,7 @@ def to_json(comparison: Comparison, *, by: By | None = None) -> dict[str, Any]:
         "alpha": ALPHA,
         "interval_method": rows[0].intervals.told,
         "winner": None if ranking.winner is None else ranking.winner.label,
+        "numerical_band": [asdict(member) for member in band_members(comparison)],
         "rows": [_row(comparison, place) for place in range(len(rows))],
         "pairs": [
             {

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from suite.capture.index import INDEX_NAME, ChunkEntry
 from suite.capture.store import RECEIPT_NAME, Capture, open_capture
 from suite.capture.tensors import write_tensors
-from suite.errors import MissingPrerequisite
+from suite.errors import InvalidInput, MissingPrerequisite
 from suite.files import canonical_json, sha256_bytes, sha256_file, write_atomic
 from suite.llama.clip import ClipChoice
 from suite.llama.file import KldBlock, KldFile, open_kld, survey_kld
 from suite.llama.rows import digest_of, index_of, row_hashes
-from suite.llama.sidecar import ImportReceipt, write_sidecar
+from suite.llama.sidecar import ImportReceipt, read_sidecar, write_sidecar
 from suite.observer import Observer, SilentObserver
 
 _CHUNK_BYTES = 64 << 20
@@ -37,7 +37,7 @@ def import_kld(path: Path, *, home: Path, clip: ClipChoice = "auto", observer: O
         observer: Told of progress, in rows.
 
     Raises:
-        InvalidInput: not such a file, damaged, or wider than `clip` allows.
+        InvalidInput: not such a file, damaged, wider than `clip` allows, or imported before with another clip.
         MissingPrerequisite: the disk is too small for its float32 rows (twice the size of the file).
     """
     observer = observer or SilentObserver()
@@ -45,8 +45,16 @@ def import_kld(path: Path, *, home: Path, clip: ClipChoice = "auto", observer: O
     survey = survey_kld(file, clip=clip, observer=observer)
     folder = home / "captures" / digest_of(survey) / "start-0"
     if (folder / INDEX_NAME).is_file():
+        there = open_capture(folder)
+        known = read_sidecar(folder, there.index).receipt
+        if clip != "auto" and known.clip_nats != survey.clip.nats:
+            raise InvalidInput(
+                f"already imported with another clip (max-{known.clip_nats}, {known.clip_source})",
+                where=str(folder),
+                hint=f"leave --clip out, or remove that folder and import with --clip {clip}",
+            )
         observer.note(f"already imported: {folder}")
-        return open_capture(folder)
+        return there
     folder.parent.mkdir(parents=True, exist_ok=True)
     _require_disk(file, folder.parent)
     temporary = Path(tempfile.mkdtemp(prefix=".import-", dir=folder.parent))

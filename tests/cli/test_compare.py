@@ -70,6 +70,8 @@ def test_groups_add_up_to_the_row(table, by, keys):  # noqa: F811
 
 def test_json_holds_what_the_table_says(table):  # noqa: F811
     value = json.loads(run(table.results, "--format", "json"))
+    band = {row["bundle"]: row["headlines"]["flips"] for row in value["rows"] if row["role"] == "band"}
+    assert {member["bundle"]: member["flips"] for member in value["numerical_band"]} == band != {}
     assert value["winner"] is None
     assert [row["name"] for row in value["rows"]] == ["half-kv", "chunk-512", "int8-kv", "fp8-kv"]
     assert [row["rank"] for row in value["rows"]] == [1, 1, 1, 4]

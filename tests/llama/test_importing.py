@@ -59,6 +59,13 @@ def test_a_second_import_changes_nothing(tmp_path):
     assert (first.folder / "index.json").stat().st_mtime_ns == stamp
 
 
+def test_another_clip_than_that_of_the_import_is_refused(tmp_path, base_kld):
+    import_kld(base_kld, home=tmp_path)
+    assert import_kld(base_kld, home=tmp_path, clip="16")
+    with pytest.raises(InvalidInput, match=r"another clip \(max-16, inferred\)"):
+        import_kld(base_kld, home=tmp_path, clip="24")
+
+
 def test_rows_that_are_not_finite_are_kept_and_counted(tmp_path):
     path = write_kld(tmp_path / "a.kld")
     header = open_kld(path).header
