@@ -17,7 +17,7 @@ from safetensors import safe_open
 
 from suite.agent.chunks import ChunkFile, chunk_name, record_chunk
 from suite.agent.events import AgentFailure
-from suite.agent.rows import row_bytes, row_facts, row_hashes
+from suite.agent.rows import number_facts, row_bytes, row_hashes
 from suite.agent.tensors import write_tensors
 
 _BLOCKS = 8
@@ -107,7 +107,7 @@ class RowSink:
         self._queue: queue.Queue[_Block | None] = queue.Queue(_BLOCKS)
         self._pinned: queue.Queue[torch.Tensor] = queue.Queue()
         self._num_pinned = 0
-        self._numbers: list[dict[str, torch.Tensor]] = []
+        self._chunk_facts: list[dict[str, torch.Tensor]] = []
         self._rows: torch.Tensor | None = None
         self._positions = np.empty(chunk_rows, np.int64)
         self._filled = 0
@@ -194,13 +194,16 @@ class RowSink:
     ) -> None:
         if self._rows is None:
             self._rows = torch.empty((self._chunk_rows, rows.shape[1]), dtype=rows.dtype)
+        facts = None
+        if self._facts:  # now, while the engine computes its next step, and not when the chunk is full
+            facts = (numbers or number_facts(rows)) | {"row_sha256": row_hashes(rows)}
         done = 0
         while done < len(rows):
             take = min(len(rows) - done, self._chunk_rows - self._filled)
             self._rows[self._filled : self._filled + take] = rows[done : done + take]
             self._positions[self._filled : self._filled + take] = positions[done : done + take]
-            if numbers is not None:
-                self._numbers.append({name: values[done : done + take] for name, values in numbers.items()})
+            if facts is not None:
+                self._chunk_facts.append({name: values[done : done + take] for name, values in facts.items()})
             self._filled += take
             done += take
             if self._filled == self._chunk_rows:
@@ -216,12 +219,10 @@ class RowSink:
             "positions": torch.from_numpy(positions),
             "target_ids": torch.from_numpy(self._tokens[positions + 1].astype(np.int64)),
         }
-        if self._numbers:
-            known = {name: torch.cat([part[name] for part in self._numbers]) for name in self._numbers[0]}
-            tensors |= known | {"row_sha256": row_hashes(rows)}
-            self._numbers = []
-        elif self._facts:
-            tensors |= row_facts(rows)
+        if self._chunk_facts:
+            names = self._chunk_facts[0]
+            tensors |= {name: torch.cat([part[name] for part in self._chunk_facts]) for name in names}
+            self._chunk_facts = []
         if self._compare:
             _check_same(self.folder / name, tensors)
             self._compare = False
