@@ -64,8 +64,12 @@ def open_bundle(folder: Path) -> Bundle:
         VerificationFailed: the record is not a regular file, or too large.
     """
     if not (folder / RECORD_NAME).exists():
+        below = sorted(path.parent for pattern in ("*/", "*/*/") for path in folder.glob(f"{pattern}{RECORD_NAME}"))
+        latest = max(below, key=lambda path: path.name, default=None)
         raise InvalidInput(
-            f"no bundle here ({RECORD_NAME} is absent)", where=str(folder), hint="name a bundle's folder"
+            f"no bundle here ({RECORD_NAME} is absent)",
+            where=str(folder),
+            hint="name a bundle's folder" + ("" if latest is None else f"; the latest below this one is {latest}"),
         )
     folder = folder.resolve()
     return Bundle(folder=folder, record=parse_record(read_file(folder, RECORD_NAME), where=RECORD_NAME))

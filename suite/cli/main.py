@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from suite import __version__
-from suite.errors import SuiteError
+from suite.errors import MissingPrerequisite, SuiteError
 
 # name -> (module, one line for `suite --help`); the module holds a click command of that name (`import_`: a keyword).
 COMMANDS = {
@@ -74,6 +74,14 @@ def main() -> NoReturn:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except OSError as error:
+        # Whatever no module could say better: a folder that may not be written, a disk that is full.
+        place = f"{error.filename}: " if error.filename is not None else ""
+        click.echo(
+            f"error: {place}{error.strerror or error}\n  make the file usable or free the disk, then run again",
+            err=True,
+        )
+        sys.exit(MissingPrerequisite.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)

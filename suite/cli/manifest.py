@@ -159,8 +159,13 @@ def _summary(results: list[Checked]) -> str:
     manifests = [result for result in results if not result.fragment]
     incomplete = sum(bool(result.manifest and result.manifest.missing) for result in manifests)
     wrong = sum(bool(result.errors) for result in results)
-    text = f"{len(manifests)} manifests, {len(results) - len(manifests)} shared parts: {wrong} with errors"
+    parts = len(results) - len(manifests)
+    text = f"{_counted(len(manifests), 'manifest')}, {_counted(parts, 'shared part')}: {wrong} with errors"
     return text + (f", {incomplete} not fully pinned (cannot be locked or run)" if incomplete else "")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _difference(difference: Difference) -> dict[str, Any]:

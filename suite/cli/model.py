@@ -92,6 +92,8 @@ def list_kept(as_json: bool) -> None:
         ]
         click.echo(pretty_json({"schema_version": 1, "models": rows}), nl=False)
         return
+    if not kept:
+        click.echo(f"no model in {suite_home() / 'models'}")
     for item in kept:
         click.echo(f"{item.kind:<8} {item.size_bytes / 1e6:>10,.1f} MB  {item.name}")
 

@@ -30,7 +30,9 @@ def workload() -> None:
 
 
 @workload.command()
-@click.option("--tokens", "num_tokens", type=int, required=True, help="Length to reach, never to exceed.")
+@click.option(
+    "--tokens", "num_tokens", type=int, required=True, help="Length to reach, never to exceed; at least 2,000."
+)
 @click.option("--seed", type=int, required=True, help="Decides what happens in the session.")
 @_TOKENIZER
 @_TEMPLATE

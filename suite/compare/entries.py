@@ -131,10 +131,10 @@ def require_one_cohort(entries: Iterable[Entry]) -> None:
         f"{cohort[0].label} differs from {first.label} in {', '.join(told_differences(first.ledger, cohort[0].ledger))}"
         for cohort in cohorts[1:]
     )
-    groups = " | ".join(" ".join(entry.label for entry in cohort) for cohort in cohorts)
+    groups = "".join(f"\n  - {' '.join(entry.label for entry in cohort)}" for cohort in cohorts)
     raise InvalidInput(
         f"these bundles cannot stand in one table: {told}",
-        hint=f"name the bundles of one group at a time: {groups}",
+        hint=f"name the bundles of one group at a time (results/NAME takes the latest of a name):{groups}",
     )
 
 

@@ -17,6 +17,9 @@ _PATTERNS = {
     "^sha256:[0-9a-f]{64}$": "must be `sha256:` and 64 lower-case hex characters (a tag is not a digest)",
     "^[0-9a-f]{64}$": "must be 64 lower-case hex characters",
     "^[0-9a-f]{40}$": "must be a whole commit: 40 lower-case hex characters (a branch or tag moves)",
+    "^[a-z0-9][a-z0-9._-]{0,79}$": "must be at most 80 lower-case letters, digits, `.`, `_` and `-`",
+    "^[A-Za-z0-9._@+-]+(/[A-Za-z0-9._@+-]+)*$": "must be a path of letters, digits and `._@+-`, from the repository",
+    "^[A-Za-z0-9._@+/-]+\\.ya?ml$": "must be the path of a .yaml file, of letters, digits and `._@+-`",
 }
 _SHOWN_CHARACTERS = 60
 
@@ -77,8 +80,8 @@ def _message(item: Any) -> str:
             f"; did you mean {near[0]}?" if near else ""
         )
     if kind == "string_pattern_mismatch":
-        known = _PATTERNS.get(str(context["pattern"]))
-        return f"{known}, not {_show(value)}" if known else f"{_show(value)} is not allowed here"
+        pattern = str(context["pattern"])
+        return f"{_PATTERNS.get(pattern, f'must match {pattern}')}, not {_show(value)}"
     text = str(item["msg"]).removeprefix("Value error, ")
     return text if kind == "value_error" else text[:1].lower() + text[1:] + f", not {_show(value)}"
 

@@ -51,6 +51,7 @@ class Loader:
         if manifest.reference is not None:
             place = merged.places[("reference",)]
             manifest._reference_file = self._inside(place.file, manifest.reference, place, "reference")
+            self._refuse_circle(file, manifest._reference_file, place)
         if manifest.arbiter is not None:
             place = merged.places[("arbiter",)]
             manifest._arbiter_file = self._inside(place.file, manifest.arbiter, place, "arbiter")
@@ -85,6 +86,28 @@ class Loader:
             if len(layers) > MAX_LAYERS:
                 raise _refusal(place, "extends", f"more than {MAX_LAYERS} files in all")
         return [*layers, document]
+
+    def _refuse_circle(self, file: Path, reference: Path, place: Place) -> None:
+        """Refuse references that lead back to a file already passed: nothing would be measured against anything."""
+        chain = [file.resolve()]
+        target: Path | None = reference
+        while target is not None:
+            chain.append(target.resolve())
+            if chain[-1] in chain[:-1]:
+                raise _refusal(place, "reference", f"leads in a circle: {' -> '.join(p.name for p in chain)}")
+            target = self._reference_of(target)
+
+    def _reference_of(self, file: Path) -> Path | None:
+        """The file that `file` names as its reference; None also where it has faults, told when it is loaded itself."""
+        try:
+            merged = self.merged(file)
+            name = merged.value.get("reference")
+            if not isinstance(name, str):
+                return None
+            place = merged.places[("reference",)]
+            return self._inside(place.file, name, place, "reference")
+        except InvalidManifest:
+            return None
 
     def _document(self, file: Path) -> Document:
         if file not in self._documents:

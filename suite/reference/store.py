@@ -142,6 +142,12 @@ def capture_at(path: Path, captures: Path) -> StoredReference:
         return open_stored(path.absolute())
     manifest = load_manifest(path)
     found = captures_of(captures, manifest)
+    if not found and manifest.model.path is not None:
+        raise MissingPrerequisite(
+            "a manifest that names its model by a local path pins nothing by which its capture could be recognised",
+            where=str(path),
+            hint="name the capture's folder: `suite reference list` shows it",
+        )
     if not found:
         raise MissingPrerequisite(
             "the capture store holds no capture of this manifest and session", where=str(path), hint="run it first"

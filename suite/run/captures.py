@@ -169,7 +169,7 @@ def require_disk(needed_bytes: int, *, home: Path) -> None:
     free = free_bytes(home)
     if free < needed_bytes:
         raise MissingPrerequisite(
-            f"the run needs about {needed_bytes / 1e9:.1f} GB of disk, {free / 1e9:.1f} GB are free",
+            f"the run needs about {needed_bytes / 1e9:,.2f} GB of disk, {free / 1e9:,.2f} GB are free",
             where=str(home),
             hint="free disk space, set SUITE_HOME to a larger disk, or use `codec: hidden` or a larger stride",
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from suite.run.execute import ObserverFor, RunOptions, RunReport, default_jobs, execute
 from suite.run.prepare import Prepared, prepare
+from suite.stack.home import require_writable_results
 
 
 def measure(
@@ -51,6 +52,7 @@ def measure(
         )
         options = RunOptions(repeats=repeats, jobs=jobs or default_jobs(prepared.all_stacks), resume=resume)
         prepared.require_room(options)
+        require_writable_results(results)
         report = execute(
             prepared.stacks,
             prepared.references,

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from suite.bundle.schema import RECORD_NAME
 from suite.capture.index import INDEX_NAME
 from suite.capture.rows import RowFactory, RowSource, open_rows
 from suite.capture.store import Capture, open_capture
@@ -54,6 +55,12 @@ def open_side(path: Path, *, replay: RowFactory | None, observer: Observer) -> S
 
         rows = open_llama_rows(path, observer=observer)
         return Side(path=path, rows=rows, own_labels=rows.labels, capture=None)
+    if (path / RECORD_NAME).is_file():
+        raise InvalidInput(
+            "a result bundle holds no rows",
+            where=str(path),
+            hint="name two captures, or use `suite compare` for bundles",
+        )
     folder = path if (path / INDEX_NAME).is_file() or not (path / _FIRST_START).is_dir() else path / _FIRST_START
     capture = open_capture(folder)
     from suite.llama.sidecar import is_import, read_sidecar

@@ -36,13 +36,26 @@ def require_writable(home: Path) -> None:
     """
     if os.pathsep in str(home):
         raise InvalidInput(f"the path holds {os.pathsep!r}", where=str(home), hint="set SUITE_HOME to another folder")
+    _try_to_write(home, "state", "set SUITE_HOME to a folder that is")
+
+
+def require_writable_results(results: Path) -> None:
+    """Make the folder of results and see that files can be written there: sooner than after hours of captures.
+
+    Raises:
+        MissingPrerequisite: it cannot be made or written.
+    """
+    _try_to_write(results, "results", "name another with --results")
+
+
+def _try_to_write(folder: Path, kind: str, otherwise: str) -> None:
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=home):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise MissingPrerequisite(
-            f"the state folder cannot be written: {error.strerror}",
-            where=str(home),
-            hint="make it writable, or set SUITE_HOME to a folder that is",
+            f"the {kind} folder cannot be written: {error.strerror}",
+            where=str(folder),
+            hint=f"make it writable, or {otherwise}",
         ) from error

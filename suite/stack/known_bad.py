@@ -127,6 +127,11 @@ def _cpu(stack: Stack) -> Iterator[Finding]:
         )
     if engine.gpu_memory_percent is not None or engine.cpu_offload_gib:
         yield _warn("engine", "gpu_memory_percent and cpu_offload_gib mean nothing on a CPU")
+    if engine.kv_cache_memory_mib is None and "VLLM_CPU_KVCACHE_SPACE" not in stack.environment:
+        yield _warn(
+            "environment",
+            "without VLLM_CPU_KVCACHE_SPACE (GiB) an engine takes nearly all memory, and a start beside it fails",
+        )
 
 
 def _attention(stack: Stack) -> Iterator[Finding]:

@@ -16,6 +16,10 @@ from typing import Any
 from suite.errors import InvalidInput
 from suite.workload.template import Piece, Sentinels, Template
 
+USE_A_TEMPLATE = (
+    "use a template that carries them, such as workloads/netops-lab/chatml-tools.jinja: --chat-template, "
+    "or `workload.chat_template` in a manifest"
+)
 CALL_ENVELOPES = (
     ("<tool_call>", "</tool_call>"),
     ("<|tool_call>", "<tool_call|>"),
@@ -144,7 +148,7 @@ def _dropped(piece: Piece, message: MessageLayout, original: dict[str, Any]) -> 
     raise InvalidInput(
         f"the chat template leaves out the {what} of this {message.role} message",
         where=f"messages.{piece.message}",
-        hint="use a template that carries them, such as workloads/netops-lab/chatml-tools.jinja (--chat-template)",
+        hint=USE_A_TEMPLATE,
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.errors import InvalidInput
-from suite.workload.layout import Layout, MessageLayout, find_layout
+from suite.workload.layout import USE_A_TEMPLATE, Layout, MessageLayout, find_layout
 from suite.workload.literals import occurrences
 from suite.workload.rendered import Flag, Rendered, Span, SpanKind, Turn, span_order, tokens_sha256
 from suite.workload.session import AssistantMessage, Session, ToolMessage
@@ -63,7 +63,7 @@ def render_with(session: Session, tokenizer: Tokenizer, *, chat_template: str | 
         raise InvalidInput(
             "the chat template leaves the tool definitions out",
             where="tools",
-            hint="use a template that carries them, such as workloads/netops-lab/chatml-tools.jinja (--chat-template)",
+            hint=USE_A_TEMPLATE,
         )
     spans, turns = _Mapper(session_text, tokenizer, layout, token_ids, starts).result()
     return Rendered(

@@ -1,8 +1,4 @@
 import errno
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import click
 import pytest
@@ -42,13 +38,3 @@ def test_a_fault_of_the_program_keeps_its_traceback(monkeypatch):
     monkeypatch.setattr(module, "cli", lambda **_: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         module.main()
-
-
-def test_a_reader_that_goes_away_is_no_error():
-    read, write = os.pipe()
-    os.close(read)
-    code = "from suite.cli.main import main; main()"
-    arguments = [sys.executable, "-c", code, "manifest", "schema"]
-    done = subprocess.run(arguments, stdout=write, stderr=subprocess.PIPE, cwd=Path(__file__).parents[2], check=False)
-    os.close(write)
-    assert (done.returncode, done.stderr) == (0, b"")

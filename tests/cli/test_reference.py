@@ -43,7 +43,8 @@ def test_pack_pull_verify_and_list_agree_on_one_digest(home, tmp_path):
 def test_list_says_what_is_needed_to_replay(home, tmp_path):
     stored = hidden_capture(home, reference_lock(tmp_path))
     hidden_capture(home, reference_lock(tmp_path, engine__seed=1), codec="logits")
-    hidden_capture(home, reference_lock(tmp_path, role="band", reference="sample.yaml", engine__seed=2))
+    (tmp_path / "manifests" / "reference.yaml").touch()
+    hidden_capture(home, reference_lock(tmp_path, role="band", reference="reference.yaml", engine__seed=2))
     text = run("list").stdout
     assert text.count("\n") == 4
     assert "its head (0.0 MB, here) and an interpreter with torch" in text

@@ -36,7 +36,6 @@ CPU: dict[str, Any] = {
         "dtype": "bfloat16",
         "seed": 0,
     },
-    "environment": {"VLLM_CPU_KVCACHE_SPACE": "1"},
     "model": {"repository": "owner/name", "revision": REVISION, "base": "Base-1B", "weight_format": "bf16"},
     "workload": {"session": "workloads/s.json"},
     "capture": {"path": "prefill", "stride": 4},

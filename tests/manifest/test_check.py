@@ -13,7 +13,8 @@ def only(results: list[Checked]) -> Checked:
 
 
 def test_missing_fact_and_absent_session_are_warnings(tmp_path: Path) -> None:
-    value = changed(CPU, {"model.revision": None, "missing": {"model.revision": "not found"}})
+    changes = {"model.revision": None, "missing": {"model.revision": "not found"}}
+    value = changed(CPU, changes | {"environment": {"VLLM_CPU_KVCACHE_SPACE": "1"}})
     result = only(check([write(tmp_path, "m.yaml", value)]))
     assert not result.errors
     assert result.warnings == (

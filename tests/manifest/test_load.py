@@ -64,7 +64,7 @@ def test_whole_manifest(tmp_path: Path) -> None:
         ({"engine.extra": {"seed": 3}}, "engine", "has a key of its own"),
         ({"engine.extra": {"x": [1]}}, "engine.extra.x", "must be text"),
         ({"repeats": 0}, "repeats", "greater than or equal to 1"),
-        ({"name": "No Capitals"}, "name", "not allowed"),
+        ({"name": "No Capitals"}, "name", "lower-case letters"),
     ],
 )
 def test_faults_name_key_and_line(tmp_path: Path, changes: dict[str, Any], key: str, message: str) -> None:
@@ -280,7 +280,7 @@ def test_faults_of_a_reference_are_told_when_it_is_loaded_itself(tmp_path: Path)
     ("changes", "message"),
     [
         ({"name": "My Stack"}, "lower-case letters, digits"),
-        ({"workload.session": "ä b.json"}, "relative to the repository"),
+        ({"workload.session": "ä b.json"}, "from the repository"),
         ({"role": "candidate", "reference": "a.yml.txt"}, "must be the path of a .yaml file"),
         ({"engine.attention_backend": "cpu-attn"}, "must match ^[A-Z]"),
     ],

@@ -151,6 +151,6 @@ def test_disk_space_is_reckoned_with_before_anything_starts(tmp_path):
     # The replay probe may fail, and then rows are stored.
     assert capture_bytes(codec="auto", **sizes) == capture_bytes(codec="logits", **sizes) == 1000 * (2 * 248_320 + 600)
     require_disk(0, home=tmp_path / "not yet")
-    with pytest.raises(MissingPrerequisite, match=r"needs about 1000000000\.0 GB") as caught:
+    with pytest.raises(MissingPrerequisite, match=r"needs about 1,000,000,000\.00 GB") as caught:
         require_disk(10**18, home=tmp_path)
     assert "SUITE_HOME" in caught.value.hint

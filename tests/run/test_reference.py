@@ -48,7 +48,8 @@ def candidate(tmp_path, base=None, **changes) -> Stack:
     folder = tmp_path / "candidate"
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(SIZES))
-    changes = {"name": "fp8", "role": "candidate", "reference": "sample.yaml", **changes}
+    (folder / "reference.yaml").touch()
+    changes = {"name": "fp8", "role": "candidate", "reference": "reference.yaml", **changes}
     changes.setdefault("engine__kv_cache_dtype", "fp8_e4m3")
     arguments = (folder,) if base is None else (folder, base)
     return Stack(

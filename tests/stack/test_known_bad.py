@@ -5,8 +5,10 @@ import pytest
 
 from suite.manifest.load import load_manifest
 from suite.stack.known_bad import findings, vllm_version
-from tests.manifest.samples import CPU, CUDA, ROOT, changed, lock, manifest
+from tests.manifest.samples import CPU as PLAIN
+from tests.manifest.samples import CUDA, ROOT, changed, lock, manifest
 
+CPU = changed(PLAIN, {"environment": {"VLLM_CPU_KVCACHE_SPACE": "1"}})
 FLASH = changed(CUDA, {"engine.attention_backend": "FLASH_ATTN"})
 H200 = {"hardware__gpu": "H200 SXM", "hardware__architecture": "9.0"}
 B200 = {"hardware__gpu": "B200 SXM", "hardware__architecture": "10.0"}
@@ -73,6 +75,7 @@ def test_allowed(tmp_path: Path, base: dict[str, Any], changes: dict[str, Any]) 
     [
         (CPU, {"engine__max_num_seqs": 4}, "engine.max_num_seqs"),
         (CPU, {"engine__enforce_eager": False}, "engine.enforce_eager"),
+        (PLAIN, {}, "environment"),
         (CPU, {"engine__kv_cache_dtype": "auto"}, "engine.kv_cache_dtype"),
         (CPU, {"engine__speculative": {"method": "mtp", "num_speculative_tokens": 2}}, "engine.speculative"),
         (CUDA, {"engine__attention_backend": None}, "engine.attention_backend"),
@@ -90,13 +93,13 @@ def test_warned(tmp_path: Path, base: dict[str, Any], changes: dict[str, Any], k
 
 @pytest.mark.parametrize(("ranks", "refused"), [(1, False), (3, False), (2, True)])
 def test_ranks_divide_the_heads(tmp_path: Path, ranks: int, refused: bool) -> None:
-    stack = manifest(tmp_path, engine__tensor_parallel_size=ranks)
+    stack = manifest(tmp_path, CPU, engine__tensor_parallel_size=ranks)
     assert bool(findings(stack, num_attention_heads=9)) is refused
     assert findings(stack) == ()
 
 
 def test_locks_are_judged_like_manifests(tmp_path: Path) -> None:
-    [finding] = findings(lock(tmp_path, engine__kv_cache_dtype="int8_per_token_head"))
+    [finding] = findings(lock(tmp_path, CPU, engine__kv_cache_dtype="int8_per_token_head"))
     assert finding.severity == "refuse"
 
 
