@@ -12,6 +12,7 @@ from suite.bundle.schema import RECORD_NAME, is_bundle_folder_name
 from suite.errors import InvalidInput, SuiteError, VerificationFailed
 from suite.files import sha256_bytes
 from suite.manifest.lock import Lock
+from suite.score.check import check_ledger
 from suite.score.intervals import LedgerIntervals, intervals_of
 from suite.score.ledger import Ledger, read_ledger
 from suite.score.same_probes import differing, told_differences
@@ -91,7 +92,7 @@ def load_entry(bundle: Bundle, *, label: str | None = None) -> Entry:
     """Read a bundle's ledger and check that it is what the record rests on.
 
     Raises:
-        VerificationFailed: another hash, or other headlines.
+        VerificationFailed: another hash, columns that contradict each other, or other headlines.
         InvalidInput: not a ledger.
     """
     data = bundle.read(LEDGER_NAME)
@@ -100,6 +101,10 @@ def load_entry(bundle: Bundle, *, label: str | None = None) -> Entry:
         raise VerificationFailed("not the file that the bundle names", where=where, hint="see suite verify")
     del data
     ledger = read_ledger(bundle.folder / LEDGER_NAME)
+    try:
+        check_ledger(ledger)
+    except VerificationFailed as error:
+        raise VerificationFailed(error.message, where=where, hint="see suite verify") from error
     if summarise(ledger) != bundle.record.headlines:
         raise VerificationFailed("does not give the bundle's headlines", where=where, hint="see suite verify")
     return Entry(

@@ -2,6 +2,8 @@ import json
 import shutil
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from suite.bundle.schema import seal
@@ -62,6 +64,24 @@ def test_headlines_that_do_not_follow_from_the_ledger_are_refused(world):
     with pytest.raises(VerificationFailed, match="does not give the bundle's headlines"):
         load_entries([folder])
     assert record["files"]["ledger.parquet"] == sha256_bytes((folder / "ledger.parquet").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("kl_ref_cand", float("nan")), ("nll_ref", float("inf")), ("kl_ref_cand", -1.0)]
+)
+def test_a_sealed_ledger_with_impossible_numbers_is_refused(world, column, value):
+    folder = world.bundle("a", one_per_turn([1, 2]))
+    table = pq.read_table(folder / "ledger.parquet")
+    place = table.schema.get_field_index(column)
+    values = [value, *table.column(place).to_pylist()[1:]]
+    field = table.schema.field(place)
+    pq.write_table(table.set_column(place, field, pa.array(values, type=field.type)), folder / "ledger.parquet")
+    record = json.loads((folder / "bundle.json").read_text())
+    del record["record_sha256"]
+    record["files"]["ledger.parquet"] = sha256_bytes((folder / "ledger.parquet").read_bytes())
+    (folder / "bundle.json").write_bytes(seal(record))
+    with pytest.raises(VerificationFailed, match=column):
+        load_entries([folder])
 
 
 def test_bundles_of_two_references_never_share_a_table(world):
