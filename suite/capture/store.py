@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,8 +216,13 @@ class StoredRows:
         return self.capture.index
 
     def blocks(self) -> Iterator[RowBlock]:
-        """All probes, at most `BLOCK_ROWS` at a time."""
-        for block, _ in _blocks_of(self.capture):
+        """All probes, at most `BLOCK_ROWS` at a time.
+
+        Raises:
+            VerificationFailed: a row is no longer the one that was captured.
+        """
+        for block, entry in _blocks_of(self.capture):
+            _require_hashes(block.rows, block.row_sha256, block.positions, where=self.capture.folder / entry.file)
             yield block
 
 
@@ -266,14 +272,22 @@ def _check_rows(tensors: TensorFile, entry: ChunkEntry) -> int:
         non_finite += int((~finite).sum())
         hashes = tensors.read("row_sha256", start, stop)
         top_ids = tensors.read("top_ids", start, stop) if "top_ids" in tensors.tensors else None
+        positions = tensors.read("positions", start, stop)
+        _require_hashes(rows, hashes, positions, where=tensors.path)
         for row in range(stop - start):
-            position = int(tensors.read("positions", start + row, start + row + 1)[0])
-            where = f"{tensors.path}: position {position}"
-            if hashlib.sha256(rows[row].tobytes()).digest() != hashes[row].tobytes():
-                raise VerificationFailed("the row does not match its hash", where=where, hint=_AGAIN)
             if top_ids is not None and finite[row] and int(values[row].argmax()) != int(top_ids[row, 0]):
+                where = f"{tensors.path}: position {positions[row]}"
                 raise VerificationFailed("the stored best id is not the row's", where=where, hint=_AGAIN)
     return non_finite
+
+
+def _require_hashes(
+    rows: NDArray[Any], hashes: NDArray[np.uint8], positions: NDArray[np.integer[Any]], *, where: Path
+) -> None:
+    for row, digest, position in zip(rows, hashes, positions, strict=True):
+        if hashlib.sha256(row.tobytes()).digest() != digest.tobytes():
+            place = f"{where}: position {position}"
+            raise VerificationFailed("the row does not match its hash", where=place, hint=_AGAIN)
 
 
 def _choice(tensors: TensorFile, row: int) -> Choice:

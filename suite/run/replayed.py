@@ -140,7 +140,8 @@ class ReplayedRows:
             raise VerificationFailed(
                 f"{done['rows'] - done['matched']} of {done['rows']} replayed rows are not those that were captured",
                 where=str(self.capture.folder),
-                hint="replay with the interpreter, threads and processor that captured, or use `codec: logits`",
+                hint="replay with the interpreter, threads and processor that captured, or use `codec: logits`; "
+                "if the capture was damaged on disk, delete it and run it again",
             )
 
 

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from suite.capture.rows import aligned, open_rows
 from suite.capture.store import open_capture
-from suite.errors import InvalidInput
+from suite.capture.tensors import open_tensors
+from suite.errors import InvalidInput, VerificationFailed
 from tests.capture.synthetic import bf16, write_capture
 
 TOKENS = [0, 1, 2, 3] * 4
@@ -42,3 +43,13 @@ def test_other_tokens_are_refused(tmp_path):
 def test_a_source_that_ends_early_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="one ends before the other"):
         list(aligned(source(tmp_path / "a"), source(tmp_path / "b", n=9)))
+
+
+def test_a_row_that_changed_on_disk_is_never_scored(tmp_path):
+    rows = source(tmp_path / "a", chunk_rows=5)
+    chunk = tmp_path / "a" / rows.index.chunks[1].file
+    data = bytearray(chunk.read_bytes())
+    data[data.index(open_tensors(chunk).read("rows").tobytes())] ^= 1
+    chunk.write_bytes(data)
+    with pytest.raises(VerificationFailed, match=r"chunk-00001.*position 5: the row does not match its hash"):
+        list(rows.blocks())

@@ -5,8 +5,9 @@ import pytest
 from click.testing import CliRunner
 
 from suite.cli.main import cli
-from suite.errors import InvalidInput
+from suite.errors import InvalidInput, MissingPrerequisite
 from tests.llama.files import write_kld
+from tests.reference.world import hidden_capture, reference_lock
 
 
 @pytest.fixture(autouse=True)
@@ -87,3 +88,10 @@ def test_a_damaged_file_is_refused_everywhere(tmp_path):
     for command in (["import", "llama-kld", path], ["llama", "stats", path, path]):
         with pytest.raises(InvalidInput, match="vocabulary"):
             run(*command)
+
+
+def test_export_of_hidden_states_asks_for_the_interpreter_that_replays_them(tmp_path, monkeypatch):
+    stored = hidden_capture(tmp_path / "home", reference_lock(tmp_path))
+    monkeypatch.setenv("SUITE_VLLM_PYTHON", "/no/such/python")
+    with pytest.raises(MissingPrerequisite, match="SUITE_VLLM_PYTHON=/no/such/python"):
+        run("export", "llama-kld", stored.capture.folder, "--out", tmp_path / "x.kld", "-q")
