@@ -23,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("manifests", nargs="+", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--results", type=Path, default=Path("/tmp/suite-results"))
+    parser.add_argument("--results", type=Path, default=Path("gpu-results"))
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--batch", type=int, default=4, help="manifests per batch")
     parser.add_argument("--minutes", type=float, default=9.0, help="begin no batch after this long")
