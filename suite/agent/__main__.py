@@ -19,6 +19,7 @@ COMMANDS = {
     "replay": "suite.agent.replay",
     "score": "suite.agent.scoring.job",
     "inventory": "suite.agent.stocktake",
+    "serve-help": "suite.agent.serve_help",
 }
 
 

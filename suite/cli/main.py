@@ -17,6 +17,7 @@ COMMANDS = {
     "run": ("suite.cli.run", "Measure stacks: manifest in, verified result bundle out."),
     "plan": ("suite.cli.plan", "Say what `run` would do, with disk and time, without running."),
     "show": ("suite.cli.show", "Print a result bundle's headline counts."),
+    "launch": ("suite.cli.launch", "Print the command that launches a stack, checked and with its differences."),
     "verify": ("suite.cli.verify", "Recompute a bundle's headlines, hashes and, with evidence, its ledger."),
     "compare": ("suite.cli.compare", "Put bundles of one reference in one table, and rank what a test separates."),
     "gate": ("suite.cli.gate", "Check whether a new stack is worse than allowed (exit code 1)."),

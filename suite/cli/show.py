@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from suite.bundle.read import Bundle
 
 _GROUPS = ("key", "n", "flips", "tied", "uncertain", "leaning", "confident", "off-policy")
 
@@ -52,4 +56,17 @@ def show(bundle: Path, by: str | None, as_json: bool) -> None:
         table(view.factor_table(record.consequent, reasons=True), ("consequent", "reference", "candidate", "why"))
     if settings := view.settings_table(opened):
         table(settings, ("setting", "requested", "effective", ""))
+    click.echo(f"{_launch(opened)}\n")
     click.echo("BF16 is a reference, not the truth. Not verified here: suite verify")
+
+
+def _launch(bundle: Bundle) -> str:
+    """The launch command of a bundle; a lock that nobody should launch is told instead."""
+    from suite.cli.launch import launch_text
+    from suite.errors import SuiteError
+    from suite.stack.launch import launch
+
+    try:
+        return launch_text(launch(bundle.lock()))
+    except SuiteError as error:
+        return f"not shown: {error}"

@@ -135,6 +135,9 @@ class Serve(EngineOptions):
     generation_config: Word | None = None
 
 
+_CACHE_SIZES = frozenset({"kv_cache_memory_mib", "gpu_memory_percent"})
+
+
 def serve_settings(engine: Engine, serve: Serve) -> dict[str, object]:
     """The settings of the launched stack: those of `engine`, replaced by those that `serve` names."""
     settings = engine.model_dump(mode="json", exclude_none=True)
@@ -142,8 +145,11 @@ def serve_settings(engine: Engine, serve: Serve) -> dict[str, object]:
     # A backend's version and a graph mode belong to the setting they qualify.
     if changes.get("attention_backend", settings.get("attention_backend")) != settings.get("attention_backend"):
         settings.pop("flash_attn_version", None)
-    if changes.get("enforce_eager") is False:
+    if changes.get("enforce_eager", settings.get("enforce_eager")) != settings.get("enforce_eager"):
         settings.pop("cudagraph_mode", None)
+    # Two ways to size one cache: the one that is served replaces the one that was measured.
+    if changes.keys() & _CACHE_SIZES:
+        settings = {name: value for name, value in settings.items() if name not in _CACHE_SIZES}
     extra = {**settings.pop("extra", {}), **changes.pop("extra", {})}
     return settings | changes | ({"extra": extra} if extra else {})
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
+from suite.manifest.engine import Engine
 from suite.manifest.lock import Lock
+from suite.manifest.schema import Hardware
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -25,9 +27,25 @@ _READ_BACK = (
 )  # fmt: skip
 
 
-def engine_arguments(lock: Lock) -> dict[str, Any]:
-    """Keyword arguments of `vllm.LLM` for the settings under which `lock` is captured."""
-    engine = lock.engine
+class Settings(Protocol):
+    """What an engine is started from: a lock, a manifest, or either of them as it will be served."""
+
+    @property
+    def engine(self) -> Engine:
+        """The settings."""
+
+    @property
+    def hardware(self) -> Hardware:
+        """What it runs on."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that it sets."""
+
+
+def engine_arguments(stack: Settings) -> dict[str, Any]:
+    """Keyword arguments of `vllm.LLM`, which are also the names of vLLM's command line flags."""
+    engine = stack.engine
     arguments: dict[str, Any] = {name: getattr(engine, name) for name in _SAME if getattr(engine, name) is not None}
     # Named even where it is the model's own dtype: under `auto` a checkpoint may bring an FP8 cache of its own.
     arguments["kv_cache_dtype"] = engine.kv_cache_dtype
@@ -48,7 +66,7 @@ def engine_arguments(lock: Lock) -> dict[str, Any]:
     if engine.kv_cache_memory_mib is not None:
         arguments["kv_cache_memory_bytes"] = engine.kv_cache_memory_mib * MIB
         # The cache has its size; the share would only refuse a start beside other processes on the card.
-        if lock.hardware.kind != "cpu":
+        if stack.hardware.kind != "cpu":
             arguments["gpu_memory_utilization"] = SHARED_CARD
     if engine.gpu_memory_percent is not None:
         arguments["gpu_memory_utilization"] = engine.gpu_memory_percent / 100
@@ -57,17 +75,17 @@ def engine_arguments(lock: Lock) -> dict[str, Any]:
     return arguments | dict(engine.extra)
 
 
-def stack_environment(lock: Lock) -> dict[str, str]:
-    """Variables of the stack: those of the lock, and those that its settings stand for."""
+def stack_environment(stack: Settings) -> dict[str, str]:
+    """Variables of the stack: its own, and those that its settings stand for."""
     environment: dict[str, str] = {}
-    if lock.hardware.kind == "cpu":
+    if stack.hardware.kind == "cpu":
         # Bound threads would put two stacks that run side by side on one core; binding changes no bit.
-        environment |= {"OMP_NUM_THREADS": str(lock.hardware.threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+        environment |= {"OMP_NUM_THREADS": str(stack.hardware.threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     else:
         environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-    if lock.engine.model_runner is not None:
-        environment["VLLM_USE_V2_MODEL_RUNNER"] = "1" if lock.engine.model_runner == "v2" else "0"
-    return environment | lock.environment
+    if stack.engine.model_runner is not None:
+        environment["VLLM_USE_V2_MODEL_RUNNER"] = "1" if stack.engine.model_runner == "v2" else "0"
+    return environment | stack.environment
 
 
 def expected_settings(lock: Lock) -> dict[str, Any]:
