@@ -16,6 +16,7 @@ from suite.agent.events import AgentFailure, Events, failure_of, write_outcome
 
 COMMANDS = {
     "capture": "suite.agent.capture",
+    "branch": "suite.agent.branch",
     "replay": "suite.agent.replay",
     "score": "suite.agent.scoring.job",
     "inventory": "suite.agent.stocktake",

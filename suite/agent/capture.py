@@ -19,6 +19,7 @@ from suite.agent.engine import armed, generate, start_engine, vllm_version
 from suite.agent.events import AgentFailure, Events, write_json
 from suite.agent.job import CaptureJob
 from suite.agent.positions import wanted_positions
+from suite.agent.recorded import read_tokens
 from suite.agent.settings import effective_settings, mismatches
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "tekken.json", "vocab.json")
@@ -104,14 +105,7 @@ def run(request: dict[str, Any], events: Events) -> None:
 
 
 def _read_tokens(job: CaptureJob) -> np.ndarray[Any, Any]:
-    tokens = np.load(job.tokens)
-    found = hashlib.sha256(tokens.astype("<i4").tobytes()).hexdigest()
-    if found != job.tokens_sha256:
-        raise AgentFailure(
-            "altered",
-            f"the token file has SHA-256 {found}, the lock names {job.tokens_sha256}",
-            "run again: the workload is rendered anew",
-        )
+    tokens = read_tokens(job.tokens, job.tokens_sha256)
     limit = job.engine.get("max_model_len")
     if limit is not None and len(tokens) >= limit:  # the engine always generates one token more
         raise AgentFailure(
@@ -119,7 +113,7 @@ def _read_tokens(job: CaptureJob) -> np.ndarray[Any, Any]:
             f"the workload has {len(tokens)} tokens, the engine's context of {limit} has no room for it and one more",
             "raise engine.max_model_len or choose a shorter workload; a workload is never shortened to fit",
         )
-    return tokens  # type: ignore[no-any-return]
+    return tokens
 
 
 def _resume(out: Path, job: CaptureJob) -> tuple[Journal, list[ChunkFile]]:
