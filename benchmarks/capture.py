@@ -35,7 +35,7 @@ def main() -> None:
     write_atomic(work / "ids.npy", buffer.getvalue())
     environment = os.environ | stack_environment(stack.lock) | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
 
-    def run(*arguments: str) -> dict:
+    def run(*arguments: str, threads: int = 1) -> dict:
         out = work / "out.json"
         command = [
             str(stack.runtime.python),  # type: ignore[attr-defined]
@@ -43,38 +43,50 @@ def main() -> None:
             "--model", str(stack.model_folder),
             "--engine", json.dumps(engine_arguments(stack.lock)),
             "--ids", str(work / "ids.npy"),
+            "--rows-per-gemm", str(stack.lock.capture.rows_per_gemm),
+            "--chunk-rows", str(stack.lock.capture.chunk_rows),
             "--json", str(out),
             *arguments,
         ]  # fmt: skip
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        settings = environment | {"OMP_NUM_THREADS": str(threads)}
+        done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(done.stderr[-3000:])
         return json.loads(out.read_text())
 
-    middle, long, short = "4096", str(min(7168, stack.lock.workload.num_tokens)), "2048"
-    cost = run("--tokens", middle, "--repeats", "5")
+    short, long = "2048", str(min(7168, stack.lock.workload.num_tokens))
+    cost = run("--tokens", long, "--repeats", "5")
     ratio = {row["variant"]: row for row in cost["rows"]}
-    print(f"prefill of {middle} tokens, ratio to plain (median of 5 interleaved rounds, range)")
+    print(f"prefill of {long} tokens, ratio to plain (median of 5 interleaved rounds, range)")
     for name, bar in (("stride32", 1.02), ("hidden", 1.05), ("logits", 1.20)):
         row = ratio[name]
         low, high = row["ratio_range"]
         print(f"  {name:<9} {row['median_ratio']:.3f}  [{low:.3f}, {high:.3f}]   bar {bar:.2f}")
-    flat = run("--tokens", middle, "--repeats", "2", "--variants", "logits", "--flat-logprobs", "512")
-    own = int(middle) / next(r for r in flat["rows"] if r["variant"] == "logits")["median_seconds"]
+
+    # As long as the engine's own way fits into memory here, and with all cores for both.
+    threads = os.cpu_count() or 1
+    flat = run(
+        "--tokens", short, "--repeats", "3", "--variants", "hidden,logits", "--flat-logprobs", short, threads=threads
+    )
     other = flat["flat_logprobs"]
-    print(f"positions a second: capture {own:.0f}, prompt_logprobs=-1 flat {other['positions_per_second']:.1f}")
-    print(f"  {own / other['positions_per_second']:.1f} times   bar 15 times")
-    memory = {n: run("--tokens", n, "--repeats", "1", "--variants", "logits")["peak_rss_bytes"] for n in (short, long)}
+    seconds = {row["variant"]: row["median_seconds"] for row in flat["rows"]}
+    print(f"positions a second at {short} tokens, {threads} threads; prompt_logprobs=-1 flat:", end=" ")
+    print(f"{other['positions_per_second']:.1f}")
+    for name in ("hidden", "logits"):
+        own = int(short) / seconds[name]
+        print(f"  {name:<9} {own:.0f}, {own / other['positions_per_second']:.1f} times   bar 15 times")
+
+    logits = {n: run("--tokens", n, "--repeats", "1", "--variants", "logits") for n in (short, long)}
     plain = {n: run("--tokens", n, "--repeats", "1", "--variants", "")["peak_rss_bytes"] for n in (short, long)}
-    vocab = 49_152
-    added = {n: memory[n] - plain[n] for n in memory}
+    added = {n: logits[n]["peak_rss_bytes"] - plain[n] for n in logits}
+    vocab_size = flat["vocab_size"]
     flat_bytes = other["peak_rss_bytes"] - other["peak_rss_before_bytes"]
-    # Both per token, since the engine's own way cannot hold the longer prompt.
     print(f"memory of logits at every position over plain: {added[short] / 1e6:.0f} MB at {short} tokens,")
     print(f"  {added[long] / 1e6:.0f} MB at {long}")
-    print(f"  growth {(added[long] - added[short]) / 1e6:.0f} MB   bar one chunk, {1024 * vocab * 2 / 1e6:.0f} MB")
-    print(f"  the engine's own way added {flat_bytes / 1e6:.0f} MB for {other['tokens']} tokens")
-    print(f"  bytes a position: {added[long] / int(long):,.0f} against {flat_bytes / other['tokens']:,.0f}")
+    chunk_bytes = stack.lock.capture.chunk_rows * vocab_size * 2
+    print(f"  growth {(added[long] - added[short]) / 1e6:.0f} MB   bar one chunk, {chunk_bytes / 1e6:.0f} MB")
+    print(f"  the engine's own way added {flat_bytes / 1e6:.0f} MB at {short} tokens")
+    print(f"  share of it {added[short] / flat_bytes:.3f}   bar 0.1")
 
 
 if __name__ == "__main__":

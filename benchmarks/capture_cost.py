@@ -59,6 +59,7 @@ def main() -> None:
     llm = LLM(model=options.model, **arguments, **json.loads(options.engine))
     report: dict[str, Any] = {"start_seconds": round(time.perf_counter() - started, 1), "tokens": options.tokens}
     vocab_size = llm.collective_rpc("suite_vocab_size")[0]
+    report["vocab_size"] = vocab_size
     if options.ids is not None:
         tokens = np.load(options.ids)[: options.tokens].astype(np.int32)
     else:

@@ -19,7 +19,7 @@ from safetensors import safe_open
 
 from suite.agent.chunks import file_sha256
 from suite.agent.events import AgentFailure
-from suite.agent.rows import row_facts
+from suite.agent.rows import num_non_finite_rows, row_facts
 from suite.agent.tensors import write_tensors
 
 
@@ -166,6 +166,6 @@ def fingerprint(
     non_finite = 0
     for start in range(0, len(chunk["rows"]), rows_per_gemm):
         logits = head.logits(chunk["rows"][start : start + rows_per_gemm].to(device), rows_per_gemm)
-        non_finite += int((~torch.isfinite(logits).all(dim=1)).sum())
+        non_finite += num_non_finite_rows(logits)
         blocks.append(row_facts(logits))
     return chunk | {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]}, non_finite

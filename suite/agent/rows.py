@@ -10,6 +10,8 @@ import torch
 
 TOP_COUNT = 64
 _BLOCK_ROWS = 64
+_CPU_BLOCK_ROWS = 8
+"""FP64 copies of more rows than the caches hold cost ten times their arithmetic."""
 
 
 def row_bytes(rows: torch.Tensor) -> np.ndarray[Any, Any]:
@@ -39,13 +41,20 @@ def row_facts(logits: torch.Tensor) -> dict[str, torch.Tensor]:
 def number_facts(logits: torch.Tensor) -> dict[str, torch.Tensor]:
     """The facts that are numbers, where the logits lie: `logsumexp`, `top_ids` and `top_logits` as in `row_facts`."""
     parts: dict[str, list[torch.Tensor]] = {"logsumexp": [], "top_ids": [], "top_logits": []}
-    for start in range(0, len(logits), _BLOCK_ROWS):
-        block = logits[start : start + _BLOCK_ROWS]
+    block_rows = _BLOCK_ROWS if logits.is_cuda else _CPU_BLOCK_ROWS
+    for start in range(0, len(logits), block_rows):
+        block = logits[start : start + block_rows]
         ids, values = top_logits(block)
         parts["logsumexp"].append(torch.logsumexp(block.double(), dim=1))
         parts["top_ids"].append(ids)
         parts["top_logits"].append(values)
     return {name: torch.cat(blocks) for name, blocks in parts.items()}
+
+
+def num_non_finite_rows(rows: torch.Tensor) -> int:
+    """How many of `[n, width]` rows hold a NaN or an infinity; both reach a row's least or largest value."""
+    least, largest = torch.aminmax(rows, dim=1)
+    return int((~(least.isfinite() & largest.isfinite())).sum())
 
 
 def top_logits(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

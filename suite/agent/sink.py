@@ -17,7 +17,7 @@ from safetensors import safe_open
 
 from suite.agent.chunks import ChunkFile, chunk_name, record_chunk
 from suite.agent.events import AgentFailure
-from suite.agent.rows import number_facts, row_bytes, row_hashes
+from suite.agent.rows import num_non_finite_rows, number_facts, row_bytes, row_hashes
 from suite.agent.tensors import write_tensors
 
 _BLOCKS = 8
@@ -226,7 +226,7 @@ class RowSink:
         if self._compare:
             _check_same(self.folder / name, tensors)
             self._compare = False
-        non_finite = int((~torch.isfinite(rows).all(dim=1)).sum())
+        non_finite = num_non_finite_rows(rows)
         self.chunks.append(save_chunk(self.folder, name, tensors, non_finite_rows=non_finite))
         self.non_finite_rows += non_finite
         self.num_rows += self._filled

@@ -8,10 +8,13 @@ divergences in 15 to 60 turns (docs/statistics.md has the simulation):
 - the studentised bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 12), with the
   linearised variance of a ratio, T/(T-1) · Σ (y - r n)² / (Σ n)².
 
-The nominal levels of both are widened for few clusters to Φ(-sqrt(T/(T-1)) · t) with Student's t at T-1 degrees
-(Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69, 2015, section 5.2). No
-interval reaches beyond the largest mean that any one turn has: where a single turn holds nearly everything, replicates
-without it have next to no spread of their own, and their studentised values know no bounds.
+The nominal levels of both are widened for few clusters to Φ(-sqrt((f+1)/f) · t) with Student's t at f degrees
+(Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69, 2015, section 5.2). For
+counts, which are bounded, f is T-1. A divergence has no bound, and where a few turns hold most of it, T of them tell
+less of its spread: its f is at most Satterthwaite's 2T/(κ-1), κ the kurtosis of y - r n over turns ("An approximate
+distribution of estimates of variance components", Biometrics Bulletin 2, 1946; the variance of a sample variance is
+(κ-1) σ⁴/T). No interval reaches beyond the largest mean that any one turn has: where a single turn holds nearly
+everything, replicates without it have next to no spread of their own, and their studentised values know no bounds.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ MIN_TURNS_WITH_EVENTS = 2
 _DRAWS_LIMIT = 50_000_000
 _BLOCK_DRAWS = 1_000_000
 _ROUNDING = 1e-12
+_LEAST_DEGREES = 3.0
 _LEAST_SPREAD = 1e-3
 """Share of the sample's standard error below which that of a replicate is mostly rounding, or 0."""
 _NORMAL = NormalDist()
@@ -96,7 +100,10 @@ def cluster_bootstrap(
     means = sums.sum(axis=1, keepdims=True) / totals.n.sum()
     sums = np.divide(sums, means, out=np.zeros_like(sums), where=means > 0)
     shifts, spreads = _replicates(sums, totals.n, replicates=used, seed=seed)
-    found = [_interval(sums[i], totals.n, shifts[:, i], spreads[:, i]) for i in range(len(wanted))]
+    found = [
+        _interval(sums[i], totals.n, shifts[:, i], spreads[:, i], bounded=name.startswith("flips"))
+        for i, name in enumerate(wanted)
+    ]
     intervals = {
         name: None if interval is None else interval.times(float(peaks[i, 0] * means[i, 0]))
         for i, (name, interval) in enumerate(zip(wanted, found, strict=True))
@@ -128,15 +135,23 @@ def _replicates(sums: Values, n: Values, *, replicates: int, seed: int) -> tuple
     return shifts, spreads
 
 
-def _interval(y: Values, n: Values, shifts: Values, spreads: Values) -> Interval | None:
+def _interval(y: Values, n: Values, shifts: Values, spreads: Values, *, bounded: bool) -> Interval | None:
     """Interval of a mean whose estimate is 1."""
     if np.count_nonzero(y) < MIN_TURNS_WITH_EVENTS:
         return None
-    turns = len(y)
-    reach = math.sqrt(turns / (turns - 1)) * student_quantile(1 - (1 - LEVEL) / 2, turns - 1)
+    degrees = len(y) - 1 if bounded else _degrees(y - n)
+    reach = math.sqrt((degrees + 1) / degrees) * student_quantile(1 - (1 - LEVEL) / 2, degrees)
     first, second = _bca(y, n, shifts, reach), _studentised(y, n, shifts, spreads, reach)
     low, high = 1 + min(first[0], second[0]), 1 + max(first[1], second[1])
     return Interval(low=max(low, 0.0), high=max(low, min(high, float((y / n).max()))))
+
+
+def _degrees(deviations: Values) -> float:
+    """Degrees of freedom of a variance estimated from these deviations [T], by their kurtosis; at most T-1."""
+    most = len(deviations) - 1
+    square, fourth = float((deviations**2).sum()), float((deviations**4).sum())
+    excess = len(deviations) * fourth / square**2 - 1 if square > 0 else 0.0
+    return most if excess <= 0 else max(_LEAST_DEGREES, min(most, 2 * len(deviations) / excess))
 
 
 def _bca(y: Values, n: Values, shifts: Values, reach: float) -> tuple[float, float]:
@@ -166,8 +181,8 @@ def _studentised(y: Values, n: Values, shifts: Values, spreads: Values, reach: f
     return -float(high) * spread, -float(low) * spread
 
 
-def student_quantile(share: float, degrees: int) -> float:
-    """Quantile of Student's t, to four digits from 9 degrees of freedom.
+def student_quantile(share: float, degrees: float) -> float:
+    """Quantile of Student's t, to four digits from 9 degrees of freedom and to two from 3.
 
     Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
     """
@@ -179,4 +194,4 @@ def student_quantile(share: float, degrees: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    return math.fsum(term / float(degrees) ** power for power, term in enumerate(terms))
+    return math.fsum(term / degrees**power for power, term in enumerate(terms))

@@ -6,6 +6,7 @@ one core and no faster on many, and says so.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,7 @@ class NumbaKernel:
         """See `suite.score.interface.Kernel`."""
         check_shapes(reference, candidate, target_ids)
         loops = _loops()
+        table = _exponentials()
         count = len(reference)
         ours = _side(reference)
         theirs = ours if candidate is None else _side(candidate)
@@ -49,7 +51,7 @@ class NumbaKernel:
 
         def score(start: int) -> None:
             stop = min(start + _ROWS_AT_A_TIME, count)
-            loops.score_rows(start, stop, *ours, *theirs, targets, floats, integers)
+            loops.score_rows(start, stop, *ours, *theirs, targets, table, floats, integers)
 
         starts = range(0, count, _ROWS_AT_A_TIME)
         if self.threads > 1 and len(starts) > 1:
@@ -90,6 +92,12 @@ def _columns(floats: NDArray[np.float64], integers: NDArray[np.int32]) -> Column
     columns["flip"][:], columns["tied"][:] = a != b, tied
     columns["rank_ref_top1_in_cand"][:] = rank
     return columns
+
+
+@functools.cache
+def _exponentials() -> NDArray[np.float64]:
+    table: NDArray[np.float64] = _loops().exponentials_of_bfloat16()
+    return table
 
 
 def _loops() -> ModuleType:

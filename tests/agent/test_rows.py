@@ -44,6 +44,23 @@ def test_facts_are_those_that_numpy_finds(tmp_path, in_stack, rows, width):
         assert (np.array(facts["top_logits"][i], dtype=np.int16).view(np.uint16) == bits[i][kept]).all()
 
 
+_NON_FINITE = """
+import json, sys
+import torch
+from suite.agent.rows import num_non_finite_rows
+rows = torch.zeros(6, 300, dtype=torch.bfloat16)
+whole = num_non_finite_rows(rows)
+for row, value in ((0, "nan"), (2, "inf"), (3, "-inf"), (5, "nan")):
+    rows[row, 37 * row] = float(value)
+rows[5, 0] = float("inf")
+print(json.dumps([whole, num_non_finite_rows(rows)]))
+"""
+
+
+def test_a_row_with_one_value_that_is_not_finite_is_counted_once(in_stack):
+    assert in_stack(_NON_FINITE) == [0, 4]
+
+
 _HEAD = """
 import json, sys
 from pathlib import Path
