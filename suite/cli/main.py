@@ -22,6 +22,7 @@ COMMANDS = {
     "compare": ("suite.cli.compare", "Put bundles of one reference in one table, and rank what a test separates."),
     "gate": ("suite.cli.gate", "Check whether a new stack is worse than allowed (exit code 1)."),
     "score": ("suite.cli.score", "Score two captures, without bundles."),
+    "replay": ("suite.cli.replay", "Let a stack or server write the tool-call turns; count the calls that survive."),
     "manifest": ("suite.cli.manifest", "Check, show, lock and compare manifests."),
     "workload": ("suite.cli.workload", "Synthesize and render sessions."),
     "model": ("suite.cli.model", "Fetch and derive the models that manifests name."),

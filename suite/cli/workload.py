@@ -54,7 +54,7 @@ def synthesize(
 
     if chat_template and not tokenizer:
         raise InvalidInput("--chat-template needs --tokenizer", where="--chat-template")
-    measure = token_counter(tokenizer, _text(chat_template)) if tokenizer else None
+    measure = token_counter(tokenizer, read_template(chat_template)) if tokenizer else None
     session = write_session(num_tokens, seed, measure=measure, name=name)
     if out is None:
         click.echo(session.to_json(), nl=False)
@@ -78,7 +78,7 @@ def render(session: Path, tokenizer: Path | None, chat_template: Path | None, as
 
     if tokenizer is None:
         raise InvalidInput("a tokenizer is needed", where="--tokenizer", hint="give the model's folder")
-    rendered = render_session(load_session(session), tokenizer, chat_template=_text(chat_template))
+    rendered = render_session(load_session(session), tokenizer, chat_template=read_template(chat_template))
     if out is not None:
         write_atomic(out, rendered.to_json())
     if as_json:
@@ -104,7 +104,12 @@ def show(session: Path) -> None:
         click.echo(line)
 
 
-def _text(path: Path | None) -> str | None:
+def read_template(path: Path | None) -> str | None:
+    """The text of a chat template; None for none.
+
+    Raises:
+        InvalidInput: unreadable, or not UTF-8.
+    """
     if path is None:
         return None
     try:

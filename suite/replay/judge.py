@@ -10,9 +10,10 @@ from typing import Any
 from suite.errors import InvalidInput
 from suite.grade.context import Expected, expected_of
 from suite.grade.detect import detect_format
+from suite.grade.record import call_record
 from suite.grade.tools import same_json
 from suite.grade.verdict import Ending, Graded, grade, shown_text
-from suite.replay.schema import Answer, CallRecord, EndingName, RecordedCall, ReplayTurn
+from suite.replay.schema import Answer, EndingName, RecordedCall, ReplayTurn
 from suite.workload.session import AssistantMessage, Session
 
 
@@ -101,7 +102,7 @@ class Judge:
             cached_tokens=written.cached_tokens,
             format=graded.format,
             verdict=graded.verdict.value,
-            calls=tuple(CallRecord.model_validate_json(json.dumps(call.to_json())) for call in graded.calls),
+            calls=tuple(call_record(call) for call in graded.calls),
             same_calls=_same_calls(graded, recorded_calls(self._session, written.message)),
         )
 

@@ -6,8 +6,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
+from suite.capture.index import Count, Sha256
 from suite.errors import InvalidInput
 from suite.files import pretty_json, strict_json
+from suite.grade.record import CallRecord, Text, VerdictName
 
 REPLAYS_NAME = "replays.json"
 SCHEMA_VERSION = 1
@@ -17,25 +19,9 @@ SettingsName = Literal["measure", "serve", "endpoint"]
 """Under which settings a stack answered: those of the manifest's `engine`, those of `serve`, or a server's own."""
 Mode = Literal["greedy", "sampled"]
 EndingName = Literal["stop", "truncated", "engine error"]
-VerdictName = Literal[
-    "engine error",
-    "truncated",
-    "not closed",
-    "not parsed",
-    "call in reasoning",
-    "unknown name",
-    "schema invalid",
-    "literals changed",
-    "wrong command",
-    "ok",
-    "no call",
-]
 Outcome = Literal["survived", "recovered", "not recovered", "undecided"]
 
-Count = Annotated[int, Field(ge=0)]
-Text = Annotated[str, Field(max_length=4_000_000)]
 Name = Annotated[str, Field(max_length=300)]
-Sha256Text = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class _Strict(BaseModel):
@@ -59,38 +45,6 @@ class ReplayTurn(_Strict):
     None where only a server knows them."""
     calls: tuple[RecordedCall, ...] = Field(min_length=1)
     """What the session has there."""
-
-
-class LiteralsRecord(_Strict):
-    """Literals of a call; see `suite.grade.literals`."""
-
-    intact: tuple[Text, ...]
-    missing: tuple[Text, ...]
-    mutated: tuple[tuple[Text, Text], ...]
-    """From the likeliest source to what stands there."""
-    invented: tuple[Text, ...]
-
-
-class FaultRecord(_Strict):
-    """Where a call first goes wrong."""
-
-    position: Count
-    """In characters from the start of the text."""
-    message: Text
-
-
-class CallRecord(_Strict):
-    """One graded call, as `suite grade --json` prints it."""
-
-    closed: bool
-    parsed: bool
-    name: Text | None
-    known_name: bool | None
-    schema_valid: bool | None
-    arguments: dict[str, JsonValue] | None
-    literals: LiteralsRecord
-    verdict: VerdictName
-    first_fault: FaultRecord | None
 
 
 class Step(_Strict):
@@ -166,7 +120,7 @@ class Run(_Strict):
     settings: SettingsName
     name: Name
     """Of the manifest, or the model's served name."""
-    lock_digest: Sha256Text | None
+    lock_digest: Sha256 | None
     """None for a server."""
     server: Server | None = None
     prefix_caching: bool | None
@@ -223,7 +177,7 @@ class ReplayWorkload(_Strict):
     """The session that was replayed."""
 
     name: Name
-    digest: Sha256Text
+    digest: Sha256
     num_tool_call_turns: Count
     """Of the whole session; `turns` may hold fewer."""
 

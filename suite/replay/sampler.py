@@ -1,0 +1,53 @@
+"""The sampler of the sampled answers: given by the user, else the session's own, else the model card's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from suite.errors import InvalidInput
+from suite.replay.schema import Sampler
+from suite.workload.session import Session
+
+_KEYS = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
+
+
+def sampler_of(
+    session: Session,
+    generation_config: Mapping[str, Any] | None,
+    *,
+    temperature: float | None = None,
+    top_p: float | None = None,
+) -> Sampler:
+    """The sampler for `session`.
+
+    A session that was run greedily has no sampler of its own; then the model's `generation_config.json` counts, which
+    is what its card recommends and what vLLM takes by default.
+
+    Args:
+        session: Its `sampling` counts where it has a temperature above 0.
+        generation_config: Parsed; None where there is none.
+        temperature: Given by the user; leaves nothing of the other two in force but what is given beside it.
+        top_p: Likewise, only with a temperature.
+
+    Raises:
+        InvalidInput: none of the three samples.
+    """
+    if temperature is not None:
+        return Sampler(source="user", temperature=temperature, top_p=top_p)
+    if top_p is not None:
+        raise InvalidInput("--top-p needs --temperature", where="--top-p")
+    own = session.sampling.model_dump(exclude_none=True)
+    if own.get("temperature"):
+        return Sampler(source="session", **{key: own[key] for key in _KEYS if key in own})
+    card = generation_config or {}
+    if card.get("do_sample", True) and isinstance(card.get("temperature"), int | float) and card["temperature"] > 0:
+        found = {key: card[key] for key in _KEYS if isinstance(card.get(key), int | float)}
+        for key in found.keys() - {"top_k"}:
+            found[key] = float(found[key])
+        return Sampler(source="model", **found)
+    raise InvalidInput(
+        "neither the session nor the model's generation_config.json says how to sample",
+        where="--samples",
+        hint="give --temperature, or leave --samples out: the greedy answers need no sampler",
+    )
