@@ -24,11 +24,13 @@ COMMANDS = {
     "score": ("suite.cli.score", "Score two captures, without bundles."),
     "replay": ("suite.cli.replay", "Let a stack or server write the tool-call turns; count the calls that survive."),
     "manifest": ("suite.cli.manifest", "Check, show, lock and compare manifests."),
-    "workload": ("suite.cli.workload", "Synthesize and render sessions."),
+    "record": ("suite.cli.record", "Keep an agent's own session while it works."),
+    "workload": ("suite.cli.workload", "Import, scrub, check, render and synthesize sessions."),
     "model": ("suite.cli.model", "Fetch and derive the models that manifests name."),
     "reference": ("suite.cli.reference", "Publish, take in, check and list reference packs."),
     "import": ("suite.cli.import_", "Bring base files of llama.cpp into the capture store."),
     "export": ("suite.cli.export", "Write a capture as a base file of llama.cpp."),
+    "inspect-log": ("suite.cli.inspect_log", "Say what an engine really used, from its log or its receipt."),
     "llama": ("suite.cli.llama", "Check llama.cpp's numbers, and its command lines."),
     "grade": ("suite.cli.grade", "Grade the tool calls in an output, strictly."),
     "sbom": ("suite.cli.sbom", "List what a stack is made of."),
@@ -46,7 +48,7 @@ class LazyGroup(click.Group):
         """Import and return one command."""
         if cmd_name not in COMMANDS:
             return None
-        attribute = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        attribute = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name.replace("-", "_")
         command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), attribute)
         assert isinstance(command, click.Command)
         return command

@@ -10,7 +10,7 @@ from suite.files import strict_json
 from suite.workload.literals import occurrences
 from suite.workload.session import AssistantMessage, Message, Session, SystemMessage, ToolMessage, UserMessage
 
-_RESERVED_TEMPLATE_KWARGS = frozenset(
+RESERVED_TEMPLATE_KWARGS = frozenset(
     {"messages", "conversation", "tools", "documents", "chat_template", "tokenize", "add_generation_prompt",
      "continue_final_message", "padding", "truncation", "max_length", "return_tensors", "return_dict",
      "return_assistant_tokens_mask", "tokenizer_kwargs", "processor_kwargs", "strftime_now"}
@@ -62,7 +62,7 @@ def check_session(session: Session, *, where: str) -> None:
         raise bad("messages", f"the call {next(iter(open_calls))!r} has no answer", "end after its tool message")
     if all(isinstance(message, SystemMessage) for message in session.messages):
         raise bad("messages", "the session is empty: it holds no user message")
-    if reserved := sorted(_RESERVED_TEMPLATE_KWARGS & set(session.chat_template_kwargs)):
+    if reserved := sorted(RESERVED_TEMPLATE_KWARGS & set(session.chat_template_kwargs)):
         raise bad(f"chat_template_kwargs.{reserved[0]}", "this name is set by the renderer")
     _check_marks(session, bad)
 

@@ -62,6 +62,14 @@ class Tokenizer:
         """Token ids of `text`, nothing added; special tokens in it become their ids."""
         return tuple(self.backend(text, add_special_tokens=False)["input_ids"])
 
+    def pieces(self, token_ids: Sequence[int]) -> list[bytes]:
+        """The bytes that each token spells, white space that an added token takes in left aside."""
+        tokens = self.backend.convert_ids_to_tokens(list(token_ids))
+        return [
+            added.text.encode() if (added := self.added.get(token_id)) else self._pieces(token)
+            for token_id, token in zip(token_ids, tokens, strict=True)
+        ]
+
     def starts(self, text: str, token_ids: Sequence[int]) -> list[int]:
         """Where each token starts in the UTF-8 bytes of `text`; one more entry than tokens, the last is the end.
 

@@ -1,0 +1,169 @@
+"""One recorded exchange in the words of chat completions, whichever endpoint it came through."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from suite.record.answers import Answer, answer_of, message_of_items
+from suite.record.journal import RawExchange
+
+Json = dict[str, Any]
+
+SAMPLING_KEYS = (
+    "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
+    "max_tokens", "seed", "stop", "tool_choice",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exchange:
+    """A request's history and settings, and the answer to it."""
+
+    number: int
+    """From 1, in the order of the recording, over all journals."""
+    label: str
+    """Journal and number there."""
+    started: str
+    endpoint: str
+    """Last part of the path: `chat/completions`, `completions`, `responses`."""
+    history: tuple[Json, ...]
+    """For `completions`: one message without a role, whose content is the prompt text."""
+    answer: Answer
+    tools: tuple[Json, ...] = ()
+    sampling: Json | None = None
+    """As the request had it; keys it did not have are absent."""
+    template_kwargs: Json | None = None
+    chat_template: str | None = None
+    model: str | None = None
+    previous_response_id: str | None = None
+    status: int | None = None
+    how: str | None = None
+    first_byte_ms: float | None = None
+    last_byte_ms: float | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """The server answered, and the answer came through whole."""
+        return self.how == "complete" and self.status == 200 and self.answer.done
+
+
+def read_exchange(raw: RawExchange, number: int) -> Exchange | None:
+    """Read one; None if its request is no JSON object, so that nothing can be made of it."""
+    try:
+        request = json.loads(raw.request_body)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(request, dict):
+        return None
+    if raw.held_answer is not None:
+        answer = Answer.from_json(raw.held_answer)
+    else:
+        headers = raw.response_headers
+        answer = answer_of(
+            raw.path,
+            raw.request_body,
+            raw.response_body,
+            headers.get("content-type", ""),
+            headers.get("content-encoding", ""),
+        )
+    endpoint = _endpoint(raw.path)
+    problems = [*raw.problems, *answer.problems]
+    if raw.how is None:
+        problems.append("the proxy ended before this exchange did")
+    elif raw.how != "complete":
+        problems.append(f"{raw.how.replace('_', ' ')}" + (f": {raw.error}" if raw.error else ""))
+    sampling = {key: request[key] for key in SAMPLING_KEYS if request.get(key) is not None}
+    if request.get("max_completion_tokens") is not None:
+        sampling.setdefault("max_tokens", request["max_completion_tokens"])
+    if request.get("max_output_tokens") is not None:
+        sampling.setdefault("max_tokens", request["max_output_tokens"])
+    kwargs = dict(request["chat_template_kwargs"]) if isinstance(request.get("chat_template_kwargs"), dict) else {}
+    return Exchange(
+        number=number,
+        label=f"{raw.journal} exchange {raw.number}",
+        started=raw.started,
+        endpoint=endpoint,
+        history=tuple(_history(request, endpoint)),
+        answer=answer,
+        tools=tuple(_tools(request, endpoint)),
+        sampling=sampling,
+        template_kwargs=kwargs,
+        chat_template=request["chat_template"] if isinstance(request.get("chat_template"), str) else None,
+        model=request.get("model") if isinstance(request.get("model"), str) else answer.model,
+        previous_response_id=(
+            request["previous_response_id"] if isinstance(request.get("previous_response_id"), str) else None
+        ),
+        status=raw.status,
+        how=raw.how,
+        first_byte_ms=raw.first_byte_ms,
+        last_byte_ms=raw.last_byte_ms,
+        problems=tuple(problems),
+    )
+
+
+def _endpoint(path: str) -> str:
+    path = path.rstrip("/")
+    if path.endswith("/chat/completions"):
+        return "chat/completions"
+    return path.rsplit("/", 1)[-1]
+
+
+def _history(request: Json, endpoint: str) -> Iterable[Json]:
+    if endpoint == "chat/completions":
+        messages = request.get("messages")
+        return [dict(m) for m in messages if isinstance(m, dict)] if isinstance(messages, list) else []
+    if endpoint == "completions":
+        prompt = request.get("prompt")
+        return [{"role": "", "content": prompt}] if isinstance(prompt, str) else []
+    return _response_input(request)
+
+
+def _response_input(request: Json) -> list[Json]:
+    messages: list[Json] = []
+    if isinstance(request.get("instructions"), str):
+        messages.append({"role": "system", "content": request["instructions"]})
+    given = request.get("input")
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else given if isinstance(given, list) else []
+    pending: list[Json] = []
+    for item in items:
+        if not isinstance(item, dict):
+            continue
+        kind = item.get("type") or "message"
+        if kind in ("reasoning", "function_call") or (kind == "message" and item.get("role") == "assistant"):
+            if isinstance(item.get("content"), str):
+                item = {**item, "content": [{"type": "output_text", "text": item["content"]}]}
+            pending.append({**item, "type": kind})
+            continue
+        if pending:
+            messages.append(message_of_items(pending))
+            pending = []
+        if kind == "function_call_output":
+            output = item.get("output")
+            messages.append(
+                {
+                    "role": "tool",
+                    "tool_call_id": item.get("call_id"),
+                    "content": output if isinstance(output, str) else json.dumps(output, ensure_ascii=False),
+                }
+            )
+        elif kind == "message":
+            messages.append({"role": item.get("role"), "content": item.get("content")})
+    if pending:
+        messages.append(message_of_items(pending))
+    return messages
+
+
+def _tools(request: Json, endpoint: str) -> Iterable[Json]:
+    tools = request.get("tools")
+    for tool in tools if isinstance(tools, list) else []:
+        if not isinstance(tool, dict):
+            continue
+        if endpoint == "responses" and tool.get("type") == "function":
+            function = {k: v for k, v in tool.items() if k != "type"}
+            yield {"type": "function", "function": function}
+        else:
+            yield tool
