@@ -1,4 +1,4 @@
-"""The site's data: bundles and tables from results, figures published elsewhere, and the guides that follow from both."""
+"""The site's data: bundles and tables from results, figures published elsewhere, and the guides made of both."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from suite.site.facts import BundleFacts, CohortFacts, Refused
+from suite.site.launches import ManifestFacts
 from suite.site.published import Published
 from suite.site.slugs import slug
 
@@ -21,6 +22,7 @@ class Guide:
     cohorts: tuple[CohortFacts, ...]
     """Prefill before decode, larger tables first."""
     bundles: tuple[BundleFacts, ...]
+    manifests: tuple[ManifestFacts, ...]
     published: tuple[Published, ...]
     """Each with the tables of this GPU and model only."""
 
@@ -44,6 +46,8 @@ class Site:
     cohorts: tuple[CohortFacts, ...]
     refused: tuple[Refused, ...]
     published: tuple[Published, ...]
+    manifests: tuple[ManifestFacts, ...] = ()
+    """Stacks that may be launched though nobody measured them here."""
 
     @cached_property
     def by_id(self) -> dict[str, BundleFacts]:
@@ -59,6 +63,7 @@ class Site:
     def guides(self) -> tuple[Guide, ...]:
         """One for every GPU and model of which anything is known."""
         keys = {(bundle.gpu, bundle.model) for bundle in self.bundles}
+        keys |= {(manifest.gpu, manifest.model) for manifest in self.manifests if manifest.gpu}
         keys |= {(table.gpu, table.model) for published in self.published for table in published.tables}
         return tuple(self._guide(gpu, model) for gpu, model in sorted(keys))
 
@@ -70,5 +75,6 @@ class Site:
             model=model,
             cohorts=tuple(sorted(cohorts, key=lambda c: (c.path != "prefill", -len(c.rows), c.key))),
             bundles=tuple(b for b in self.bundles if (b.gpu, b.model) == (gpu, model)),
+            manifests=tuple(m for m in self.manifests if (m.gpu, m.model) == (gpu, model)),
             published=tuple(one for one in published if one.tables),
         )

@@ -95,7 +95,8 @@ class BundleFacts(_Kept):
     tier: str
     latest: bool
     """No later bundle has this name."""
-    files: tuple[str, ...]
+    file_hashes: tuple[tuple[str, str], ...]
+    """Name and SHA-256 of every file beside the record."""
 
     gpu: str
     """As manifests name it; `CPU x86_64` for a processor."""
@@ -154,6 +155,10 @@ class BundleFacts(_Kept):
     floor_starts: int
     band: tuple[BandFacts, ...]
     windows: tuple[WindowFacts, ...]
+    strip: str
+    """Where in the session the flips are, see `suite.site.charts.strip_paths`."""
+    kl_histogram: tuple[int, ...]
+    """Probes per bin of `suite.site.charts.HISTOGRAM_EDGES`."""
     calls: tuple[CallFacts, ...] = ()
     """Empty: not measured."""
     consequences: tuple[ConsequenceFacts, ...] = ()

@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from suite.bundle.read import read_file
+from suite.errors import SuiteError
+
 if TYPE_CHECKING:
     from suite.site.data import BundleFacts, Site
     from suite.site.rendering import Renderer
@@ -41,9 +44,24 @@ class Copied:
     """One file of a bundle that is offered for download as it is."""
 
     path: str
-    source: Path
+    folder: Path
+    """Of the bundle."""
+    name: str
+    """Of the file, as bundles name it."""
     sha256: str
-    """What the source must have; a file with another hash is not copied, and the build says so."""
+    """What the file must have; one with another hash is not copied, and the build says so."""
+
+    @property
+    def key(self) -> str:
+        """As that of an `Output`."""
+        return f"copy {self.sha256}"
+
+    def read(self) -> bytes | None:
+        """The file's bytes, read as a bundle's are; None if it cannot be."""
+        try:
+            return read_file(self.folder, self.name)
+        except SuiteError:
+            return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

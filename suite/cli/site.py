@@ -1,0 +1,75 @@
+"""`suite site`: the static site of a results folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from suite.cli.progress import Progress
+
+
+@click.group()
+def site() -> None:
+    """Build guides, leaderboard and result pages from bundles, and look at them."""
+
+
+@site.command()
+@click.option(
+    "--results",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    default=("results",),
+    show_default=True,
+    metavar="DIR",
+    help="Folder of bundles; may be given several times.",
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder of the site.")
+@click.option(
+    "--manifests",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Manifests whose launch commands are shown. [default: manifests, where it exists]",
+)
+@click.option("--base-url", default="", metavar="URL", help="Where the site will lie, for the feed's addresses.")
+@click.option("--jobs", type=click.IntRange(1, 64), help="Processes. [default: one a core, at most 8]")
+@click.option("-q", "--quiet", is_flag=True, help="Show errors only.")
+def build(
+    results: tuple[Path, ...], out: Path, manifests: Path | None, base_url: str, jobs: int | None, *, quiet: bool
+) -> None:
+    """Write the site, or bring it up to date: only what has changed is made again.
+
+    The files need no server: they can be opened from the disk, or copied to any static host.
+    """
+    from suite.site.build import BuildOptions, build_site, workers_here
+    from suite.site.options import checked_base_url, default_cache, default_manifests
+
+    options = BuildOptions(
+        results=results,
+        out=out,
+        cache=default_cache(out),
+        manifests=default_manifests(manifests),
+        base_url=checked_base_url(base_url),
+        workers=jobs or workers_here(),
+    )
+    with Progress(quiet=quiet) as progress:
+        report = build_site(options, observer=progress.line("site"))
+    for refused in report.refused:
+        click.echo(f"not shown: {refused.place}: {refused.reason}", err=True)
+    if not quiet:
+        click.echo(
+            f"{report.num_bundles:,} bundles, {report.num_files:,} files ({report.num_written:,} written, "
+            f"{report.num_removed:,} removed), {report.size_bytes / 1e6:.1f} MB: {out / 'index.html'}"
+        )
+
+
+@site.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0: any free port.")
+def serve(folder: Path, port: int) -> None:
+    """Serve a built site on this machine, until interrupted. Any static host does the same."""
+    from suite.site.serve import open_server
+
+    with open_server(folder, port=port) as server:
+        click.echo(f"http://127.0.0.1:{server.server_port}/", err=True)
+        server.serve_forever()

@@ -1,0 +1,237 @@
+"""The page of one bundle, and its files for download."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from suite.bundle.arbiter import ARBITER_NAME, ArbiterRecord, read_arbiter
+from suite.bundle.read import Bundle, open_bundle
+from suite.bundle.show import settings_table
+from suite.compare.comparison import MUST_NOT
+from suite.errors import SuiteError
+from suite.manifest.lock import Lock
+from suite.site.charts import class_bar, histogram, strip_paths
+from suite.site.data import BundleFacts, CohortFacts, Site
+from suite.site.disclosure import disclosures
+from suite.site.facts import plain
+from suite.site.interface import Copied, Link, Output, Section
+from suite.site.keys import key_of
+from suite.site.launches import ManifestFacts, command_of
+from suite.site.rendering import Renderer
+from suite.site.slugs import slug
+
+LOG_NAME = "engine.log"
+LOG_SHOWN = 24_000
+"""Characters of the engine's log on the page; the whole of it can be downloaded."""
+_MOST_GROUPS = 120
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """One line of the lock, beside the reference's."""
+
+    key: str
+    reference: str
+    candidate: str
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two sides have other values."""
+        return self.reference != self.candidate
+
+
+class BundlePages:
+    """One page for every bundle."""
+
+    name = "bundles"
+
+    def __init__(self, *, linked: tuple[Section, ...] = ()) -> None:
+        """Args: linked: sections that may have something to show of a bundle."""
+        self._linked = linked
+
+    def outputs(self, site: Site) -> Iterable[Output | Copied]:
+        """Pages and files."""
+        manifests = {manifest.name: manifest for manifest in site.manifests}
+        newer = {bundle.name: bundle.page for bundle in site.bundles if bundle.latest}
+        for bundle in site.bundles:
+            links = tuple(link for section in self._linked for link in section.links(bundle))
+            manifest, cohort = manifests.get(bundle.name), site.cohort_of.get(bundle.bundle_id)
+            known = {b.bundle_id: site.by_id[b.bundle_id].page for b in bundle.band if b.bundle_id in site.by_id}
+            view = _View(
+                facts=bundle,
+                cohort=cohort,
+                links=links,
+                manifest=manifest,
+                newer="" if bundle.latest else newer.get(bundle.name, ""),
+                band_pages=known,
+            )
+            yield Output(path=bundle.page, key=view.key, make=partial(_page, view))
+            yield from _files(bundle)
+
+    def links(self, bundle: BundleFacts) -> Iterable[Link]:
+        """None: these are the pages themselves."""
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _View:
+    """What a bundle's page shows beside the bundle itself."""
+
+    facts: BundleFacts
+    cohort: CohortFacts | None
+    links: tuple[Link, ...]
+    manifest: ManifestFacts | None
+    newer: str
+    band_pages: dict[str, str]
+
+    @property
+    def key(self) -> str:
+        return key_of(
+            self.facts.key,
+            self.facts.latest,
+            None if self.cohort is None else self.cohort.model_dump(mode="json"),
+            [[link.path, link.text, link.detail] for link in self.links],
+            None if self.manifest is None else self.manifest.model_dump(mode="json"),
+            self.newer,
+            self.band_pages,
+        )
+
+
+def _files(bundle: BundleFacts) -> Iterator[Copied]:
+    folder = Path(bundle.folder)
+    for name, sha256 in bundle.file_hashes:
+        if name == "sbom.cdx.json":
+            continue  # offered once for all bundles that have the same, beside its page
+        shown = f"{name}.txt" if name == LOG_NAME else name
+        yield Copied(path=f"{bundle.folder_page}/{shown}", folder=folder, name=name, sha256=sha256)
+
+
+def _page(view: _View, renderer: Renderer) -> bytes:
+    facts = view.facts
+    bundle = open_bundle(Path(facts.folder))
+    lock, reference = bundle.lock(), bundle.lock("reference-lock.json")
+    headlines = bundle.record.headlines
+    receipt = _object(bundle, "receipt.json")
+    return renderer.page(
+        "bundle.html",
+        path=facts.page,
+        title=facts.name,
+        section="results",
+        b=facts,
+        record=bundle.record,
+        view=view,
+        row=None if view.cohort is None else next(row for row in view.cohort.rows if row.bundle_id == facts.bundle_id),
+        must_not=MUST_NOT,
+        bar=class_bar(facts, top=facts.flips, width=600),
+        strip=strip_paths(facts.strip),
+        kl_chart=histogram(facts.kl_histogram, rounding=facts.rounding_kl),
+        window_top=max([window.flips for window in facts.windows], default=0),
+        windows=[(window, class_bar(window, top=max(w.flips for w in facts.windows))) for window in facts.windows],
+        groups=[
+            (title, groups[:_MOST_GROUPS], len(groups))
+            for title, groups in (
+                ("Kind of text", headlines.by_span),
+                ("Turn", headlines.by_turn),
+                ("Range", headlines.by_range),
+            )
+            if len(groups) > 1
+        ],
+        settings=settings_table(bundle),
+        lock_rows=list(lock_rows(reference, lock)),
+        environment=environment_rows(receipt),
+        receipt_ranks=receipt_tables(receipt),
+        answers=disclosures(
+            facts,
+            lock,
+            reference,
+            receipt=receipt,
+            invalid_rows=headlines.invalid_rows,
+            dtype=bundle.record.evidence.candidate.dtype,
+        ),
+        arbiter=_arbiter(bundle),
+        log=_log(bundle),
+        log_limit=LOG_SHOWN,
+        command=command_of(lock, weights=facts.weights),
+        performance=_object(bundle, "performance.json"),
+        guide_page=f"guides/{slug(facts.gpu)}/{slug(facts.model)}.html",
+        viewed_files=[
+            (name, sha256, "engine.log.txt" if name == LOG_NAME else name) for name, sha256 in facts.file_hashes
+        ],
+    )
+
+
+def lock_rows(reference: Lock, candidate: Lock) -> Iterator[Setting]:
+    """Every value of the two locks, side by side, in order of its name."""
+    left, right = (dict(_flat(lock.to_json())) for lock in (reference, candidate))
+    for key in sorted(left.keys() | right.keys()):
+        yield Setting(key=key, reference=left.get(key, "not set"), candidate=right.get(key, "not set"))
+
+
+def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        if prefix and {"path", "sha256"} <= value.keys():
+            yield f"{prefix}{value['path']}", str(value["sha256"])
+            return
+        for key, item in value.items():
+            yield from _flat(item, f"{prefix}{key}.")
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for item in value:
+            yield from _flat(item, prefix)
+    else:
+        yield prefix.removesuffix("."), plain(value)
+
+
+def environment_rows(receipt: dict[str, Any]) -> list[tuple[str, str]]:
+    """Machine, driver, packages and variables, as the engine's first worker reported them."""
+    ranks = receipt.get("ranks")
+    first = ranks[0] if isinstance(ranks, list) and ranks and isinstance(ranks[0], dict) else {}
+    rows = [("vllm", plain(receipt.get("vllm"))), ("python", plain(first.get("python")))]
+    for part in ("device", "torch", "parallel", "packages", "environment"):
+        values = first.get(part)
+        if isinstance(values, dict):
+            rows += [(f"{part}.{key}", plain(value)) for key, value in sorted(values.items(), key=lambda i: str(i[0]))]
+    return rows
+
+
+def receipt_tables(receipt: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Kernels by layer group of the first worker: title, columns, rows."""
+    ranks = receipt.get("ranks")
+    first = ranks[0] if isinstance(ranks, list) and ranks and isinstance(ranks[0], dict) else {}
+    shapes = (
+        ("Attention layers", "attention", ("count", "layer", "backend", "implementation", "kv_cache_dtype", "k_scale")),
+        ("Linear layers", "linear", ("count", "layer", "quant_method", "scheme", "kernels", "weight_dtype")),
+    )
+    tables = []
+    for title, key, columns in shapes:
+        entries = first.get(key)
+        if isinstance(entries, list) and entries:
+            rows = [[plain(e.get(column)) for column in columns] for e in entries[:200] if isinstance(e, dict)]
+            tables.append((title, [column.replace("_", " ") for column in columns], rows))
+    return tables
+
+
+def _arbiter(bundle: Bundle) -> ArbiterRecord | None:
+    if ARBITER_NAME not in bundle.record.files:
+        return None
+    try:
+        return read_arbiter(bundle)
+    except SuiteError:
+        return None
+
+
+def _log(bundle: Bundle) -> str:
+    try:
+        return bundle.read(LOG_NAME).decode("utf-8", errors="replace")
+    except SuiteError:
+        return ""
+
+
+def _object(bundle: Bundle, name: str) -> dict[str, Any]:
+    try:
+        return bundle.json_object(name)
+    except SuiteError:
+        return {}

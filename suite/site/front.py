@@ -1,0 +1,67 @@
+"""The first page, the page on method, and the assets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from suite.files import sha256_file
+from suite.site.data import BundleFacts, Guide, Site
+from suite.site.interface import Link, Output
+from suite.site.keys import key_of
+from suite.site.published import ORIGINS
+from suite.site.rendering import Renderer
+from suite.site.resources import site_folder
+from suite.stack.gpus import find_gpu
+
+_NEWEST = 8
+
+
+class Front:
+    """What every site has."""
+
+    name = "front"
+
+    def outputs(self, site: Site) -> Iterable[Output]:
+        """The first page, the method, and every asset."""
+        shown = [[g.page, len(g.bundles), g.num_published, len(g.manifests)] for g in site.guides]
+        newest = [b.key for b in site.bundles[:_NEWEST]]
+        yield Output(path="index.html", key=key_of("home", shown, newest), make=partial(_home, site))
+        yield Output(path="method.html", key=key_of("method"), make=_method)
+        for path in sorted((site_folder() / "assets").rglob("*")):
+            if path.is_file():
+                name = path.relative_to(site_folder()).as_posix()
+                yield Output(path=name, key=key_of("asset", sha256_file(path)), make=partial(_asset, path))
+
+    def links(self, bundle: BundleFacts) -> Iterable[Link]:
+        """None."""
+        return ()
+
+
+def _home(site: Site, renderer: Renderer) -> bytes:
+    by_gpu: dict[str, list[Guide]] = {}
+    for guide in site.guides:
+        by_gpu.setdefault(guide.gpu, []).append(guide)
+    # A card with more memory serves more readers' models; processors and unknown cards come last.
+    memory = {name: (gpu.memory_mib if (gpu := find_gpu(name)) else 0) for name in by_gpu}
+    ordered = sorted(by_gpu, key=lambda name: (-sum(len(g.bundles) for g in by_gpu[name]), memory[name] == 0, name))
+    return renderer.page(
+        "home.html",
+        path="index.html",
+        title="suite: what one serving flag does to a local model’s answers",
+        section="guides",
+        gpus=[(name, find_gpu(name), by_gpu[name]) for name in ordered],
+        newest=site.bundles[:_NEWEST],
+        num_bundles=len(site.bundles),
+    )
+
+
+def _method(renderer: Renderer) -> bytes:
+    return renderer.page(
+        "method.html", path="method.html", title="How it is measured", section="method", origins=ORIGINS
+    )
+
+
+def _asset(path: Path, renderer: Renderer) -> bytes:
+    return path.read_bytes()
