@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from suite.agent import management
+
 # Only settings that can change numbers or speed; the rest of the environment may hold secrets.
 _ENVIRONMENT_PREFIXES = (
     "VLLM_", "NCCL_", "CUBLAS", "CUDA_", "TORCH", "OMP_", "FLASHINFER", "TRITON", "ONEDNN", "ATEN", "MKL_", "KMP_",
@@ -41,7 +43,7 @@ def worker_receipt(worker: Any) -> dict[str, Any]:
         "quantization": config.model_config.quantization,
         "vocab_size": int(config.model_config.get_vocab_size()),
         "max_model_len": int(config.model_config.max_model_len),
-        "device": device(),
+        "device": device(int(config.parallel_config.tensor_parallel_size)),
         "torch": {
             "threads": torch.get_num_threads(),
             "float32_matmul_precision": torch.get_float32_matmul_precision(),
@@ -117,6 +119,7 @@ def kv_cache(config: Any, runner: Any) -> dict[str, Any]:
         "block_size": cache.block_size,
         "num_blocks": getattr(layout, "num_blocks", None),
         "capacity_tokens": _capacity_tokens(config, layout),
+        "max_concurrency": _max_concurrency(config, layout),
         "prefix_caching": bool(cache.enable_prefix_caching),
         "groups": [
             {
@@ -170,8 +173,8 @@ def parallel(config: Any) -> dict[str, Any]:
     return result
 
 
-def device() -> dict[str, Any]:
-    """The GPU or CPU this rank computes on."""
+def device(ranks: int) -> dict[str, Any]:
+    """The GPU or CPU this rank computes on; `ranks` work together."""
     if not torch.cuda.is_available():
         return {"kind": "cpu", "name": _cpu_name(), "architecture": platform.machine()}
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
@@ -182,7 +185,7 @@ def device() -> dict[str, Any]:
         "memory_bytes": properties.total_memory,
         "multiprocessors": properties.multi_processor_count,
         "cuda": torch.version.cuda,
-        "driver": _driver_version(),
+        **management.facts(str(getattr(properties, "uuid", "")), ranks=ranks),
     }
 
 
@@ -249,6 +252,16 @@ def _capacity_tokens(config: Any, layout: Any) -> int | None:
         return None
 
 
+def _max_concurrency(config: Any, layout: Any) -> float | None:
+    """Requests of the longest length that fit at a time: the second witness of the capacity."""
+    try:
+        from vllm.v1.core.kv_cache_utils import get_max_concurrency_for_kv_cache_config
+
+        return None if layout is None else round(float(get_max_concurrency_for_kv_cache_config(config, layout)), 6)
+    except (ImportError, TypeError, ValueError, AttributeError, ZeroDivisionError):
+        return None
+
+
 def _cpu_name() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as stream:  # noqa: PTH123 - a kernel file, not a path of ours
@@ -258,17 +271,6 @@ def _cpu_name() -> str:
             )
     except OSError:
         return platform.processor()
-
-
-def _driver_version() -> str | None:
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        version = pynvml.nvmlSystemGetDriverVersion()
-        return version.decode() if isinstance(version, bytes) else str(version)
-    except Exception:  # noqa: BLE001 - a library that may be absent, broken or of another vendor; the driver is then unknown
-        return None
 
 
 def _number(value: Any) -> float | None:

@@ -7,8 +7,10 @@ from typing import Any
 
 from suite.bundle.schema import Evidence, Factor
 from suite.capture.store import Capture
-from suite.manifest.diff import Difference, factors
+from suite.manifest.diff import Difference, entailed, factors
 from suite.manifest.lock import Lock
+from suite.stack.effective import all_reduce_routes
+from suite.stack.receipt_view import kv_scales
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +25,10 @@ class Contrast:
 def contrast(
     reference: Lock, candidate: Lock, *, reference_receipt: dict[str, Any], candidate_receipt: dict[str, Any]
 ) -> Contrast:
-    """Factors of the locks, and everything that followed from them in what the engines really used.
+    """Factors of the locks, and the differences in what the engines really used.
+
+    A difference that a factor entails is consequent. Any other is a factor of its own, whatever the locks say: a KV
+    dtype for which the engine silently took another attention backend changed two things.
 
     Args:
         reference: Lock of the reference.
@@ -37,17 +42,20 @@ def contrast(
     if not any(item.key == "hardware" for item in named):
         named += _other_hardware(reference_receipt, candidate_receipt)
     known = {item.key for item in (*named, *followed)}
+    causes = {item.key for item in named}
     ours, theirs = effective(reference_receipt), effective(candidate_receipt)
     for key in sorted(ours.keys() | theirs.keys()):
-        if key not in known and _FIELD_NAMES.get(key, key) not in known and ours.get(key) != theirs.get(key):
-            followed.append(
-                Factor(
-                    key=f"effective {key}"[:200],
-                    reference=ours.get(key),
-                    candidate=theirs.get(key),
-                    reason=_READ_BACK,
-                )
-            )
+        told = {key, _FIELD_NAMES.get(key, key), _PART_OF.get(key, key)}
+        if told & known or ours.get(key) == theirs.get(key):
+            continue
+        follows = entailed(key, causes)
+        difference = Factor(
+            key=(f"effective {key}" if follows else _FIELD_NAMES.get(key, key))[:200],
+            reference=ours.get(key),
+            candidate=theirs.get(key),
+            reason=_READ_BACK,
+        )
+        (followed if follows else named).append(difference)
     causal_claim = len(named) == 1 and not comparison.not_comparable
     return Contrast(
         factors=tuple(sorted(named, key=lambda item: item.key)),
@@ -70,7 +78,13 @@ def _other_hardware(reference: dict[str, Any], candidate: dict[str, Any]) -> lis
 _READ_BACK = "read back from the engines"
 
 # Effective settings whose factor goes by another name (see `suite.manifest.diff`).
-_FIELD_NAMES = {"max_num_batched_tokens": "chunk_size", "enable_prefix_caching": "prefix_caching"}
+_FIELD_NAMES = {
+    "max_num_batched_tokens": "chunk_size",
+    "enable_prefix_caching": "prefix_caching",
+    "linear kernels": "linear_kernels",
+}
+# Said by another name already, where that differs: caches of two dtypes have other scales.
+_PART_OF = {"kv_cache_scales": "kv_cache_dtype"}
 
 
 def device(receipt: dict[str, Any]) -> str | None:
@@ -86,7 +100,10 @@ def device(receipt: dict[str, Any]) -> str | None:
 
 
 def effective(receipt: dict[str, Any]) -> dict[str, Any]:
-    """Effective settings of a receipt, and the kernels of its linear layers; empty where it holds none."""
+    """Effective settings of a receipt, and what its first rank tells beside them; empty where it holds none.
+
+    KV scales tell caches of one dtype apart; of the communication only what two and more ranks use is told.
+    """
     settings = receipt.get("effective")
     found = dict(settings) if isinstance(settings, dict) else {}
     ranks = receipt.get("ranks")
@@ -100,6 +117,20 @@ def effective(receipt: dict[str, Any]) -> dict[str, Any]:
             for kernel in (layer.get("kernels") or [layer.get("quant_method")])
         }
         found["linear kernels"] = sorted(names)
+    return found | _beside(rank)
+
+
+def _beside(rank: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if not isinstance(rank, dict):
+        return found
+    attention, parallel, graphs = rank.get("attention"), rank.get("parallel"), rank.get("graphs")
+    if isinstance(attention, list):
+        found["kv_cache_scales"] = kv_scales([layer for layer in attention if isinstance(layer, dict)])
+    if isinstance(parallel, dict) and (routes := all_reduce_routes(parallel)) is not None:
+        found |= {"all_reduce": routes, "nccl": parallel.get("nccl")}
+    if isinstance(graphs, dict) and graphs.get("cudagraph_mode") is not None:
+        found["cudagraph_mode"] = graphs["cudagraph_mode"]
     return found
 
 

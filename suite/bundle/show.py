@@ -9,6 +9,7 @@ from suite.bundle.read import Bundle
 from suite.bundle.schema import BundleRecord, Factor
 from suite.errors import SuiteError
 from suite.score.summary import Distribution, Group
+from suite.stack.receipt_view import receipt_rows
 
 Table = list[tuple[str, ...]]
 
@@ -130,6 +131,15 @@ def settings_table(bundle: Bundle) -> Table:
         )
         for key in sorted(requested.keys() | effective.keys())
     ]
+
+
+def ran_table(bundle: Bundle) -> Table:
+    """Layers, kernels, capacity and hardware as the candidate's workers reported them; empty without a receipt."""
+    try:
+        receipt = bundle.json_object("receipt.json")
+    except SuiteError:
+        return []
+    return [(shown(name, limit=40), shown(text, limit=160)) for name, text in receipt_rows(receipt)]
 
 
 def of(count: int, n: int) -> str:

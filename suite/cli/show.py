@@ -56,6 +56,8 @@ def show(bundle: Path, by: str | None, as_json: bool) -> None:
         table(view.factor_table(record.consequent, reasons=True), ("consequent", "reference", "candidate", "why"))
     if settings := view.settings_table(opened):
         table(settings, ("setting", "requested", "effective", ""))
+    if ran := view.ran_table(opened):
+        table(ran, ("what ran", ""))
     click.echo(f"{_launch(opened)}\n")
     click.echo("BF16 is a reference, not the truth. Not verified here: suite verify")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,36 @@ _FOLLOWS: dict[str, tuple[frozenset[str], str]] = {
     "block_size": (frozenset({"attention_backend", "hardware", "kv_cache_dtype"}), "the backend's own block"),
     "threads": (frozenset({"hardware"}), "the machine's own"),
 }
+
+_STACK = frozenset({"hardware", "image", "runtime", "packages"})
+# What an engine chooses by itself -> factors that entail another choice. A KV dtype that silently brings another
+# backend with it is no consequence: two things changed.
+_CHOICES: dict[str, frozenset[str]] = {
+    "attention_backend": _STACK | {"model"},
+    "flash_attn_version": _STACK | {"attention_backend", "model"},
+    "gdn_prefill_backend": _STACK | {"model", "gdn_prefill_backend"},
+    "model_runner": _STACK | {"model", "speculative_decoding"},
+    "linear kernels": _STACK | {"model", "weight_quantisation", "dtype", "cpu_isa", "linear_backend", "quantization"},
+    "quantization": frozenset({"weight_quantisation", "model"}),
+    "kv_cache_dtype": frozenset({"dtype"}),
+    "kv_cache_scales": frozenset({"kv_cache_dtype"}),
+    "cudagraph_mode": _STACK | {"enforce_eager", "attention_backend", "model"},
+    "all_reduce": _STACK | {"tensor_parallel_size", "all_reduce", "nccl"},
+    "nccl": _STACK | {"tensor_parallel_size"},
+    "architecture": frozenset({"hardware"}),
+    "device_kind": frozenset({"hardware"}),
+    "threads": frozenset({"hardware", "threads"}),
+}
+
+
+def entailed(setting: str, factors: Iterable[str]) -> bool:
+    """Whether a difference in an effective setting follows from one of these factors.
+
+    Args:
+        setting: Under the name that a receipt's `effective` gives it.
+        factors: Names as `factors` gives them.
+    """
+    return not _CHOICES.get(setting, frozenset()).isdisjoint(factors)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,6 +15,8 @@ from suite.errors import RunFailed, VerificationFailed
 from suite.run.replayed import ReplayedRows
 from suite.runtime.process import ProcessRuntime
 from suite.score.floor import floor_of, repeat_floor
+from suite.stack.engine_log import read_log
+from suite.stack.receipt_view import capacity_of
 from tests.agent.test_faults import agent_pids, wait_for
 from tests.agent_stack import CPU_ENGINE, CPU_EXPECT, Stack, chunk_hashes, job, leftovers, write_tokens
 
@@ -74,6 +76,13 @@ def test_the_probe_is_accepted_and_every_fact_stands_in_the_index(hidden):
     receipt = json.loads((hidden.folder / "receipt.json").read_text())
     assert receipt["effective"] | CPU_EXPECT == receipt["effective"]
     assert receipt["ranks"][0]["attention"][0]["count"] == 30
+    capacity = capacity_of(receipt["ranks"][0]["kv_cache"], receipt["ranks"][0]["max_model_len"])
+    assert capacity.tokens_from_line > 10_000
+    assert capacity.consistent is True
+    log = read_log((hidden.folder / "engine.log").read_text().splitlines())
+    told = log.effective()
+    assert told | {name: receipt["effective"][name] for name in told} == told
+    assert {"dtype", "kv_cache_dtype", "enforce_eager", "max_model_len", "model_runner"} <= told.keys()
     hidden.verify()
 
 
