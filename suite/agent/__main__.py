@@ -17,6 +17,7 @@ from suite.agent.events import AgentFailure, Events, failure_of, write_outcome
 COMMANDS = {
     "capture": "suite.agent.capture",
     "branch": "suite.agent.branch",
+    "answer": "suite.agent.answer",
     "replay": "suite.agent.replay",
     "score": "suite.agent.scoring.job",
     "inventory": "suite.agent.stocktake",

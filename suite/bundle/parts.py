@@ -11,6 +11,7 @@ from suite.bundle.redact import Private
 from suite.bundle.schema import BandMember
 from suite.capture.store import Capture
 from suite.manifest.lock import Lock
+from suite.replay.schema import ReplaysRecord
 from suite.score.floor import Repeats
 
 
@@ -47,6 +48,8 @@ class BundleParts:
     """Members of the numerical band, from `suite.bundle.band.band_members`."""
     arbiter: Arbiter | None = None
     """A float32 stack with the same weights, where the manifest names one."""
+    replays: ReplaysRecord | None = None
+    """Turn replays of the candidate, and of the reference where it could be run."""
     sbom: dict[str, Any] | None = None
     """CycloneDX document of the candidate's stack."""
     performance: dict[str, Any]

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 from suite.capture.index import CapturePath, Count, RowDtype, Sha256
 from suite.errors import InvalidInput
 from suite.files import canonical_json, pretty_json, sha256_bytes, strict_json
+from suite.replay.schema import REPLAYS_NAME, Headline
 from suite.score.floor import RepeatFloor
 from suite.score.summary import Headlines, OffPolicy
 
@@ -29,7 +30,7 @@ REQUIRED_FILES: dict[str, int] = {
     "engine.log": 16 * _MIB,
 }
 """Files of every bundle, with the largest size accepted in bytes."""
-OPTIONAL_FILES: dict[str, int] = {"sbom.cdx.json": 64 * _MIB, "arbiter.json": 64 * _MIB}
+OPTIONAL_FILES: dict[str, int] = {"sbom.cdx.json": 64 * _MIB, "arbiter.json": 64 * _MIB, REPLAYS_NAME: 256 * _MIB}
 """Files a bundle may have."""
 RECORD_LIMIT_BYTES = 16 * _MIB
 
@@ -108,6 +109,8 @@ class BundleRecord(_Strict):
     causal_claim: bool
     """True only when exactly one factor varies, at the same probes."""
     off_policy: OffPolicy
+    replays: tuple[Headline, ...] | None = None
+    """How many calls survive, where `replays.json` is there."""
     evidence: EvidencePair
     files: dict[str, Sha256]
     """Every other file of the bundle."""
@@ -124,6 +127,8 @@ class BundleRecord(_Strict):
         unknown = self.files.keys() - REQUIRED_FILES.keys() - OPTIONAL_FILES.keys()
         if unknown:
             raise ValueError(f"files names {min(unknown)!r}, which no bundle holds")
+        if (self.replays is None) != (REPLAYS_NAME not in self.files):
+            raise ValueError(f"`replays` and {REPLAYS_NAME} belong together")
         return self
 
     @property

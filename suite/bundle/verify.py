@@ -16,6 +16,7 @@ from suite.bundle.band import member_of
 from suite.bundle.derive import contrast
 from suite.bundle.evidence import check_evidence
 from suite.bundle.read import Bundle, open_bundle, read_file
+from suite.bundle.replays import check_replays, find_session, read_replays
 from suite.bundle.report import Check, Report
 from suite.bundle.schema import RECORD_NAME, BandMember
 from suite.capture.rows import RowFactory
@@ -24,6 +25,7 @@ from suite.files import sha256_bytes
 from suite.manifest.lock import Lock
 from suite.manifest.positions import probe_positions
 from suite.observer import Observer, SilentObserver
+from suite.replay.schema import REPLAYS_NAME
 from suite.score.check import check_ledger
 from suite.score.floor import Repeats, floor_of
 from suite.score.ledger import Ledger, read_ledger
@@ -43,6 +45,7 @@ def verify_bundle(
     *,
     captures: Path | None = None,
     replay: RowFactory | None = None,
+    root: Path | None = None,
     observer: Observer | None = None,
 ) -> Report:
     """Check everything in a bundle that can be checked with what is at hand.
@@ -52,13 +55,14 @@ def verify_bundle(
         captures: A capture store (`<capture digest>/start-<k>/`); the ledger is computed again where it holds both
             sides' evidence. None for none.
         replay: Gives the rows of `hidden` captures.
+        root: Folder with `workloads`, whose sessions let verdicts of turn replays be computed again. None for none.
         observer: Told of progress.
 
     Returns:
         A report; a failed check is not raised (see `Report.require_passed`), and those that rest on it are not made.
     """
     observer = observer or SilentObserver()
-    verification = _Verification(path=path, captures=captures, replay=replay, observer=observer)
+    verification = _Verification(path=path, captures=captures, replay=replay, root=root, observer=observer)
     checks: list[Check] = []
     failed = ""
     for name, check in verification.checks():
@@ -85,6 +89,7 @@ class _Verification:
     path: Path
     captures: Path | None
     replay: RowFactory | None
+    root: Path | None
     observer: Observer
     bundle: Bundle = field(init=False)
     lock: Lock = field(init=False)
@@ -107,6 +112,8 @@ class _Verification:
         bundle = getattr(self, "bundle", None)
         if bundle is not None and ARBITER_NAME in bundle.record.files:
             yield "arbiter", self.check_arbiter
+        if bundle is not None and REPLAYS_NAME in bundle.record.files:
+            yield "replays", self.check_replays
         yield "evidence", self.check_evidence
 
     def check_record(self) -> str:
@@ -292,6 +299,14 @@ class _Verification:
         assert record is not None
         return check_arbiter(
             record, self.ledger, reference=self.reference_lock, candidate=self.lock, captures=self.captures
+        )
+
+    def check_replays(self) -> str:
+        record = read_replays(self.bundle)
+        assert record is not None
+        session = None if self.root is None else find_session(self.root, self.lock.workload.digest)
+        return check_replays(
+            record, self.bundle.record.replays, lock=self.lock, reference=self.reference_lock, session=session
         )
 
     def check_evidence(self) -> str:

@@ -18,6 +18,8 @@ from suite.capture.store import RECEIPT_NAME, Capture
 from suite.errors import InvalidInput, MissingPrerequisite, VerificationFailed
 from suite.files import pretty_json, sha256_bytes, strict_json
 from suite.manifest.arbiter import require_arbiter
+from suite.replay.counts import headlines
+from suite.replay.schema import REPLAYS_NAME
 from suite.score.floor import floor_of
 from suite.score.ledger import Ledger, read_ledger
 from suite.score.summary import require_valid, summarise
@@ -62,6 +64,8 @@ def write_bundle(parts: BundleParts, *, results: Path) -> Path:
         require_arbiter(parts.reference_lock, parts.lock, parts.arbiter.lock)
         record_of_arbiter = arbitrate(ledger, parts.arbiter.capture, parts.arbiter.lock)
         files[ARBITER_NAME] = pretty_json(record_of_arbiter.model_dump(mode="json"))
+    if parts.replays is not None:
+        files[REPLAYS_NAME] = parts.replays.to_bytes()
     if parts.sbom is not None:
         files["sbom.cdx.json"] = pretty_json(parts.sbom)
     for name, data in files.items():
@@ -82,6 +86,7 @@ def write_bundle(parts: BundleParts, *, results: Path) -> Path:
         "consequent": [factor.model_dump(mode="json") for factor in stacks.consequent],
         "causal_claim": stacks.causal_claim,
         "off_policy": headlines.off_policy.model_dump(mode="json"),
+        **_replays(parts),
         "evidence": {name: item.model_dump(mode="json") for name, item in evidence.items()},
         "files": {name: sha256_bytes(data) for name, data in files.items()},
     }
@@ -89,6 +94,13 @@ def write_bundle(parts: BundleParts, *, results: Path) -> Path:
     final = results / parts.lock.name / folder_name(created=created, lock_digest=parts.lock.digest)
     _write_folder(final, files)
     return final
+
+
+def _replays(parts: BundleParts) -> dict[str, Any]:
+    if parts.replays is None:
+        return {}
+    # Computed from the answers like every headline, whatever the record says.
+    return {"replays": [line.model_dump(mode="json") for line in headlines(parts.replays.runs)]}
 
 
 def _sides(parts: BundleParts) -> dict[str, Capture]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import threading
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from suite.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from suite.replay.schema import ReplaysRecord, Sampler, Side
-    from suite.workload.session import Session
+    from suite.replay.schema import ReplaysRecord, Side
+    from suite.run.replays import ReplayPlan
+    from suite.run.stack import Stack
 
 _DEFAULT_TOKENS = 1024
 
@@ -49,6 +51,17 @@ _DEFAULT_TOKENS = 1024
     "--max-tokens", type=click.IntRange(1, 1 << 20), help=f"Longest answer in tokens. [default: {_DEFAULT_TOKENS}]"
 )
 @click.option("--turns", type=click.IntRange(1), metavar="N", help="Only N turns, spread over the session.")
+@click.option(
+    "--settings",
+    type=click.Choice(["measure", "serve", "both"]),
+    help="Manifests: under which settings the stack answers. [default: the manifest's, else measure]",
+)
+@click.option(
+    "--follow",
+    type=click.IntRange(0, 8),
+    metavar="N",
+    help="Manifests: let greedy answers that do not survive go on for N turns in the simulated laboratory.",
+)
 @click.option("--no-stream", is_flag=True, help="Ask for whole answers.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Requests at once.")
 @click.option(
@@ -86,6 +99,8 @@ def replay(
     top_p: float | None,
     max_tokens: int | None,
     turns: int | None,
+    settings: str | None,
+    follow: int | None,
     no_stream: bool,
     jobs: int,
     timeout: float,
@@ -103,40 +118,161 @@ def replay(
     if it is closed, parsed, of a known tool, fits its schema and keeps its literals. Nothing in an answer is executed.
 
     With --endpoint a running server answers, with its own chat template and tool parser: the quickest look at a stack.
+    With a manifest its stack answers, and the reference beside it. Of a bundle what it holds is printed.
     """
+    if endpoint is None:
+        if session is not None or against is not None:
+            raise InvalidInput("name a server", where="--endpoint", hint="--session and --against belong to it")
+        plan = _Plan(
+            samples=samples, temperature=temperature, top_p=top_p, max_tokens=max_tokens, turns=turns, follow=follow,
+            settings=settings, format=format_name,
+        )  # fmt: skip
+        records = [_of_target(target, plan, quiet=quiet) for target in targets]
+        if not records:
+            raise InvalidInput("name a manifest, a bundle or a server", where="suite replay", hint="see --help")
+        if len(records) > 1 and (as_json or out):
+            raise InvalidInput("one record at a time", where="--json, --out", hint="name one manifest or bundle")
+    else:
+        if targets:
+            raise InvalidInput("a server and manifests at once", where="--endpoint", hint="name either")
+        ask = _Server(
+            url=endpoint, against=against, model=model, against_model=against_model, api=api, tokenizer=tokenizer,
+            chat_template=chat_template, prompt_text=prompt_text, stream=not no_stream, jobs=jobs, timeout=timeout,
+            retries=retries, api_key_env=api_key_env, against_key_env=against_key_env, format=format_name,
+        )  # fmt: skip
+        records = [_of_server(ask, session, samples, temperature, top_p, max_tokens, turns, quiet=quiet)]
+    for number, record in enumerate(records):
+        if number:
+            click.echo("")
+        _tell(record, shown_turn=shown_turn, out=out, as_json=as_json)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Plan:
+    samples: int | None
+    temperature: float | None
+    top_p: float | None
+    max_tokens: int | None
+    turns: int | None
+    follow: int | None
+    settings: str | None
+    format: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Server:
+    url: str
+    against: str | None
+    model: str | None
+    against_model: str | None
+    api: str
+    tokenizer: Path | None
+    chat_template: Path | None
+    prompt_text: bool
+    stream: bool
+    jobs: int
+    timeout: float
+    retries: int
+    api_key_env: str
+    against_key_env: str
+    format: str | None
+
+
+def _of_target(target: Path, given: _Plan, *, quiet: bool) -> ReplaysRecord:
+    """What a bundle holds, or a replay of the manifest's stack and its reference."""
+    from suite.bundle.read import open_bundle
+    from suite.bundle.replays import read_replays
+    from suite.cli.progress import Progress
+    from suite.manifest.schema import Replay
+    from suite.run.captures import Store
+    from suite.run.replays import plan_of, replay_stacks, stack_at_hand
+    from suite.run.stack import prepare_stack
+    from suite.stack.home import require_writable, suite_home
+
+    if target.is_dir():
+        record = read_replays(open_bundle(target))
+        if record is None:
+            raise InvalidInput(
+                "the bundle holds no turn replays", where=str(target), hint="name its manifest to make some"
+            )
+        return record
+    home, cancelled = suite_home(), threading.Event()
+    require_writable(home)
+    store = Store(home=home)
+    with Progress(quiet=quiet) as progress:
+        observer = progress.line(target.stem)
+        stack = prepare_stack(target, home=home, root=Path.cwd(), observer=observer, cancelled=cancelled)
+        plan = _merged(plan_of(stack.lock.replay or Replay(settings=("measure",))), given)
+        sides: dict[Side, Stack] = {"candidate": stack}
+        if (file := stack.manifest.reference_file) is not None:
+            reference = stack_at_hand(file, store=store, root=Path.cwd(), observer=observer, cancelled=cancelled)
+            if reference is not None:
+                sides["reference"] = reference
+        return replay_stacks(plan, sides, store=store, observer=observer, cancelled=cancelled)
+
+
+def _merged(plan: ReplayPlan, given: _Plan) -> ReplayPlan:
+    """The manifest's plan, with what the command line says in its place."""
+    from suite.run.replays import SETTINGS
+
+    if given.top_p is not None and given.temperature is None:
+        raise InvalidInput("--top-p needs --temperature", where="--top-p")
+    changes: dict[str, Any] = {
+        "samples": given.samples,
+        "max_new_tokens": given.max_tokens,
+        "turns": given.turns,
+        "follow_steps": given.follow,
+        "format": given.format,
+        "settings": SETTINGS[given.settings] if given.settings else None,
+    }
+    if given.temperature is not None:
+        changes |= {"temperature": given.temperature, "top_p": given.top_p}
+    return replace(plan, **{name: value for name, value in changes.items() if value is not None})
+
+
+def _of_server(
+    ask: _Server,
+    session: Path | None,
+    samples: int | None,
+    temperature: float | None,
+    top_p: float | None,
+    max_tokens: int | None,
+    turns: int | None,
+    *,
+    quiet: bool,
+) -> ReplaysRecord:
     from suite.cli.progress import Progress
     from suite.cli.workload import read_template
     from suite.replay.endpoint import Endpoint, EndpointOptions
     from suite.replay.judge import tool_call_turns
+    from suite.replay.sampler import sampler_of
     from suite.replay.served import Asked, load_prompts, replay_served
-
-    if endpoint is None:
-        raise InvalidInput("name a server", where="--endpoint", hint="for instance --endpoint http://localhost:8000/v1")
-    if session is None:
-        raise InvalidInput("a session is needed", where="--session", hint="name a session file; see docs/workloads.md")
     from suite.workload.session import load_session
 
+    if session is None:
+        raise InvalidInput("a session is needed", where="--session", hint="name a session file; see docs/workloads.md")
     loaded = load_session(session)
     messages = tool_call_turns(loaded, limit=turns)
+    sampler = sampler_of(loaded, None, temperature=temperature, top_p=top_p) if samples else None
     prompts = None
-    if api == "completions":
-        if tokenizer is None:
+    if ask.api == "completions":
+        if ask.tokenizer is None:
             raise InvalidInput("raw prompts need a tokenizer", where="--tokenizer", hint="give the model's folder")
         prompts = load_prompts(
             loaded,
             messages,
-            tokenizer,
-            chat_template=read_template(chat_template),
-            as_text=prompt_text,
-            format=format_name,
+            ask.tokenizer,
+            chat_template=read_template(ask.chat_template),
+            as_text=ask.prompt_text,
+            format=ask.format,
         )
     asked = Asked(
         session=loaded,
         messages=messages,
         samples=samples or 0,
-        sampler=_sampler(loaded, temperature, top_p) if samples else None,
+        sampler=sampler,
         max_new_tokens=max_tokens or loaded.sampling.max_tokens or _DEFAULT_TOKENS,
-        jobs=jobs,
+        jobs=ask.jobs,
         prompts=prompts,
     )
     cancelled = threading.Event()
@@ -145,30 +281,23 @@ def replay(
         options = EndpointOptions(
             url=url,
             model=name,
-            api="chat" if api == "chat" else "completions",
-            stream=not no_stream,
-            timeout_seconds=timeout,
-            retries=retries,
+            api="chat" if ask.api == "chat" else "completions",
+            stream=ask.stream,
+            timeout_seconds=ask.timeout,
+            retries=ask.retries,
             api_key=os.environ.get(key_variable) or None,
         )
         return Endpoint(options, cancelled=cancelled)
 
-    servers: dict[Side, Endpoint] = {"candidate": server(endpoint, model, api_key_env)}
-    if against is not None:
-        servers["reference"] = server(against, against_model or model, against_key_env)
+    servers: dict[Side, Endpoint] = {"candidate": server(ask.url, ask.model, ask.api_key_env)}
     try:
+        if ask.against is not None:
+            servers["reference"] = server(ask.against, ask.against_model or ask.model, ask.against_key_env)
         with Progress(quiet=quiet) as progress:
-            record = replay_served(asked, servers, observer=progress.line("replay"), cancelled=cancelled)
+            return replay_served(asked, servers, observer=progress.line("replay"), cancelled=cancelled)
     finally:
         for opened in servers.values():
             opened.close()
-    _tell(record, shown_turn=shown_turn, out=out, as_json=as_json)
-
-
-def _sampler(session: Session, temperature: float | None, top_p: float | None) -> Sampler:
-    from suite.replay.sampler import sampler_of
-
-    return sampler_of(session, None, temperature=temperature, top_p=top_p)
 
 
 def _tell(record: ReplaysRecord, *, shown_turn: int | None, out: Path | None, as_json: bool) -> None:

@@ -34,7 +34,8 @@ def show(bundle: Path, by: str | None, as_json: bool) -> None:
     opened = open_bundle(bundle)
     record = opened.record
     if as_json:
-        click.echo(json.dumps(record.model_dump(mode="json"), indent=1))
+        # Optional keys that the file does not have are not printed either.
+        click.echo(json.dumps(record.model_dump(mode="json", exclude_unset=True), indent=1))
         return
 
     def table(rows: view.Table, headers: tuple[str, ...] = ()) -> None:

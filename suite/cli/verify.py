@@ -32,7 +32,11 @@ def verify(bundles: tuple[Path, ...], captures: Path | None, as_json: bool) -> N
     store = captures or suite_home() / "captures"
     reports = []
     for path in bundles:
-        reports.append(verify_bundle(path, captures=store if store.is_dir() else None, replay=replay_stored(store)))
+        reports.append(
+            verify_bundle(
+                path, captures=store if store.is_dir() else None, replay=replay_stored(store), root=Path.cwd()
+            )
+        )
         if not as_json:
             rows = [(_MARKS[c.outcome], c.name, c.detail) for c in reports[-1].checks]
             click.echo(f"{path}\n{tabulate(rows, tablefmt='plain')}\n")

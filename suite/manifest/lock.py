@@ -21,7 +21,7 @@ from suite.manifest.identity import (
     Sha256Field,
 )
 from suite.manifest.positions import resolve_ranges
-from suite.manifest.schema import Branches, Hardware, ImageName, Manifest, Name, PypiModel, Role
+from suite.manifest.schema import Branches, Hardware, ImageName, Manifest, Name, PypiModel, Replay, Role
 from suite.workload.rendered import Rendered
 
 SCHEMA_VERSION = 1
@@ -132,6 +132,7 @@ class Lock(Strict):
     serve: Serve
     repeats: int = Field(ge=1)
     branches: Branches
+    replay: Replay | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The lock as plain JSON values. Unset keys are left out, so that a key added later changes no digest."""
@@ -150,12 +151,13 @@ class Lock(Strict):
     def capture_digest(self) -> Sha256:
         """SHA-256 of the canonical JSON of what decides the captured numbers.
 
-        Left out are names, labels, role, serve settings, repeats, branches, the image's repository (its digest stands)
-        and files that no engine reads.
+        Left out are names, labels, role, serve settings, repeats, branches, replay, the image's repository (its digest
+        stands) and files that no engine reads.
         """
         value = self.to_json()
         for key in ("name", "role", "serve", "repeats", "branches"):
             del value[key]
+        value.pop("replay", None)
         if image := value["runtime"].get("image"):
             for key in ("repository", "vllm_version"):
                 image.pop(key, None)
@@ -225,6 +227,7 @@ def make_lock(
         serve=manifest.serve,
         repeats=manifest.repeats,
         branches=manifest.branches,
+        replay=manifest.replay,
     )
 
 

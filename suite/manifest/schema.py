@@ -37,6 +37,9 @@ ImageName = Annotated[
 RelativePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._@+-]+(/[A-Za-z0-9._@+-]+)*$", max_length=300)]
 ManifestPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._@+/-]+\.ya?ml$", max_length=300)]
 
+Decimal = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,2}(\.[0-9]{1,6})?$")]
+"""A number as text: no float enters a lock."""
+
 MissingFact = Literal["model.revision", "model.pypi.wheel_sha256", "runtime.image.digest"]
 """Facts that a manifest may lack, if it says why; without them nothing is locked or run."""
 
@@ -271,6 +274,38 @@ class Branches(Strict):
     max_new_tokens: int = Field(default=1024, ge=1, le=1 << 20)
 
 
+class Replay(Strict):
+    """Whether and how the stack writes the tool-call turns of the session freely."""
+
+    settings: tuple[Literal["measure", "serve"], ...] = Field(default=("measure", "serve"), min_length=1)
+    """`measure`: under `engine`; `serve`: under what `serve` makes of it."""
+    samples: int = Field(default=0, ge=0, le=64)
+    """Sampled answers at each turn, beside the greedy one."""
+    temperature: Decimal | None = None
+    """Of the sampled answers. Without it the session's own sampler counts, else that of the model's
+    generation_config.json."""
+    top_p: Decimal | None = None
+    max_new_tokens: int = Field(default=1024, ge=1, le=1 << 20)
+    turns: int | None = Field(default=None, ge=1)
+    """At most so many, spread evenly over the session."""
+    follow_steps: int = Field(default=0, ge=0, le=8)
+    """Further turns in the simulated laboratory for greedy answers that do not survive; its own sessions only."""
+    prefix_caching: bool = True
+    """Prompts share their beginnings; false: as the settings say."""
+
+    @model_validator(mode="after")
+    def _sampler_is_whole(self) -> Replay:
+        if len(set(self.settings)) != len(self.settings):
+            raise ValueError("settings names one twice")
+        if self.top_p is not None and self.temperature is None:
+            raise ValueError("top_p needs temperature")
+        if self.temperature is not None and not float(self.temperature):
+            raise ValueError("temperature 0 is greedy; leave `samples` out instead")
+        if self.top_p is not None and not 0 < float(self.top_p) <= 1:
+            raise ValueError("top_p lies above 0 and is at most 1")
+        return self
+
+
 class Manifest(Strict):
     """A whole manifest, after `extends`."""
 
@@ -288,6 +323,8 @@ class Manifest(Strict):
     serve: Serve = Field(default_factory=Serve)
     repeats: int = Field(default=DEFAULT_REPEATS, ge=1, le=100)
     branches: Branches = Field(default_factory=Branches)
+    replay: Replay | None = None
+    """Absent: no turn replay."""
     reference: ManifestPath | None = None
     """Manifest of the reference stack, relative to the file in which this line stands."""
     arbiter: ManifestPath | None = None

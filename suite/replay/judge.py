@@ -13,7 +13,7 @@ from suite.grade.detect import detect_format
 from suite.grade.record import call_record
 from suite.grade.tools import same_json
 from suite.grade.verdict import Ending, Graded, grade, shown_text
-from suite.replay.schema import Answer, EndingName, RecordedCall, ReplayTurn
+from suite.replay.schema import Answer, EndingName, RecordedCall, ReplayTurn, Run
 from suite.workload.session import AssistantMessage, Session
 
 
@@ -101,6 +101,7 @@ class Judge:
             token_ids=written.token_ids,
             cached_tokens=written.cached_tokens,
             format=graded.format,
+            reasoning_open=written.reasoning_open,
             verdict=graded.verdict.value,
             calls=tuple(call_record(call) for call in graded.calls),
             same_calls=_same_calls(graded, recorded_calls(self._session, written.message)),
@@ -124,6 +125,29 @@ class Judge:
         if self._expected is None or self._message != message:
             self._message, self._expected = message, expected_of(self._session, message=message)
         return self._expected
+
+
+def rejudged(run: Run, session: Session) -> Run:
+    """The same answers, judged by this version of the ladder."""
+    judge = Judge(session)
+    answers = []
+    for answer in run.answers:
+        again = judge.answer(
+            Written(
+                message=answer.message,
+                sample=answer.sample,
+                seed=answer.seed,
+                ending=answer.ending,
+                text=answer.text,
+                format=answer.format or "openai_json",
+                token_ids=answer.token_ids,
+                cached_tokens=answer.cached_tokens,
+                error=answer.error,
+                reasoning_open=answer.reasoning_open,
+            )
+        )
+        answers.append(again.model_copy(update={"followed": answer.followed}))
+    return run.model_copy(update={"answers": tuple(answers)})
 
 
 def format_in(texts: Sequence[str]) -> str:

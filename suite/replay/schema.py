@@ -84,6 +84,8 @@ class Answer(_Strict):
     cached_tokens: Count | None
     """Tokens of the prompt that came from the prefix cache; None where that is not known."""
     format: Name | None
+    reasoning_open: bool = False
+    """The prompt ended inside the model's reasoning."""
     verdict: VerdictName
     calls: tuple[CallRecord, ...]
     same_calls: bool

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from suite.errors import InvalidInput
@@ -14,6 +15,7 @@ from suite.observer import Observer
 from suite.replay.counts import headlines
 from suite.replay.endpoint import Endpoint, NoAnswer
 from suite.replay.judge import Judge, Written, format_in, replay_turns, tool_call_turns
+from suite.replay.rendering import reasoning_is_open, text_of
 from suite.replay.schema import ReplaysRecord, ReplayWorkload, Run, Sampler, Server, Side
 from suite.replay.wire import Reply, chat_request, completions_request
 from suite.workload.session import Session
@@ -118,15 +120,8 @@ def load_prompts(
         as_text=as_text,
         format=format,
         reasoning_open=any(reasoning_is_open(prompt) for prompt in text.values()),
-        decode=lambda ids: str(
-            tokenizer.backend.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        ),
+        decode=partial(text_of, tokenizer),
     )
-
-
-def reasoning_is_open(prompt: str) -> bool:
-    """Whether a generation prompt leaves the model inside its reasoning."""
-    return prompt.rstrip().endswith("<think>")
 
 
 def _run(

@@ -56,6 +56,15 @@ def faults(record: ReplaysRecord, *, limit: int = _MOST_FAULTS) -> str:
     return "\n\n".join(parts)
 
 
+def survival_line(line: Headline) -> str:
+    """`k of m calls survive` on each side, and the pairing."""
+    counts = line.candidate
+    text = f"turn replay, {line.settings} settings, {line.mode}: {counts.survived} of {counts.n} calls survive"
+    if line.reference is None:
+        return f"{text} (the reference was not run)"
+    return f"{text}, {line.reference.survived} of {line.reference.n} in the reference; {pair_line(line)}"
+
+
 def pair_line(line: Headline) -> str:
     """How the two sides agree; empty where there is one side only."""
     if line.reference is None:

@@ -104,7 +104,7 @@ def _capture(
     if folder.exists() and not resume:
         shutil.rmtree(folder)
     inputs = store.captures / lock.capture_digest / "inputs"
-    _write_tokens(inputs / "tokens.npy", stack)
+    write_tokens(inputs / "tokens.npy", stack)
     write_atomic(store.captures / lock.capture_digest / "lock.json", lock.to_bytes())
 
     def request(paths: Mapping[str, str]) -> dict[str, Any]:
@@ -145,7 +145,8 @@ def _capture(
     observer.phase("")
 
 
-def _write_tokens(path: Path, stack: Stack) -> None:
+def write_tokens(path: Path, stack: Stack) -> None:
+    """Write a stack's rendered workload as a `.npy` file of int32 token ids."""
     buffer = io.BytesIO()
     np.save(buffer, np.array(stack.rendered.token_ids, dtype=np.int32))
     write_atomic(path, buffer.getvalue())

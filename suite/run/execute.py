@@ -22,10 +22,12 @@ from suite.errors import RunFailed, SuiteError
 from suite.manifest.load import dump_manifest
 from suite.manifest.lock import Lock
 from suite.observer import Observer
+from suite.replay.schema import ReplaysRecord
 from suite.run.captures import SANITY_MARGIN_NATS, Store, capture_start
 from suite.run.inventory import take_inventory
 from suite.run.performance import performance_of
 from suite.run.reference import Reference
+from suite.run.replays import replay_in_run
 from suite.run.scoring import score_pair
 from suite.run.stack import Stack
 from suite.runtime.process import ProcessRuntime
@@ -74,6 +76,7 @@ def execute(
     references: dict[Path, Reference],
     *,
     store: Store,
+    root: Path,
     results: Path,
     options: RunOptions,
     observer_for: ObserverFor,
@@ -88,6 +91,7 @@ def execute(
         stacks: Prepared stacks; references among them are captured and repeated only.
         references: Reference or arbiter manifest file -> its side.
         store: Where captures lie.
+        root: Where a local `.venv-vllm` is looked for.
         results: Where bundles are written.
         options: Repeats, jobs, resume.
         observer_for: Progress.
@@ -102,12 +106,14 @@ def execute(
                 r.file: r for r in references.values() if any(r.file in s.manifest.compared_files for s in ordered)
             }
             first = {file: starts.reference(reference) for file, reference in needed.items()}
-            work = [(stack, starts.all_of(stack, first)) for stack in ordered]
-            for stack, futures in work:
+            work = [
+                (stack, starts.all_of(stack, first), starts.replays(stack, references, root)) for stack in ordered
+            ]
+            for stack, futures, replayed in work:
                 try:
                     captures = [future.result() for future in futures]
                     report.measured.append(
-                        _finish(stack, captures, references, first, store, results, observer_for(stack.label))
+                        _finish(stack, captures, replayed, references, first, store, results, observer_for(stack.label))
                     )
                 except SuiteError as error:
                     report.failed[stack.label] = error
@@ -150,6 +156,20 @@ class _Starts:
         reference = None if file is None else first[file]
         return [self._submit(stack, k, reference) for k in range(self._options.repeats or stack.lock.repeats)]
 
+    def replays(self, stack: Stack, references: dict[Path, Reference], root: Path) -> Future[ReplaysRecord] | None:
+        """Turn replay, where the manifest wants it; a start like others, since it needs the card."""
+        if stack.lock.replay is None or stack.manifest.reference_file is None:
+            return None
+        return self._pool.submit(
+            replay_in_run,
+            stack,
+            references[stack.manifest.reference_file],
+            store=self._store,
+            root=root,
+            observer=self._observer_for(f"{stack.label} replay"),
+            cancelled=self._cancelled,
+        )
+
     def _submit(self, stack: Stack, start: int, reference: Future[Capture] | None) -> Future[Capture]:
         key = (stack.lock.capture_digest, start)
         if key not in self._known:
@@ -187,6 +207,7 @@ def sanity_limit(reference: Capture) -> float | None:
 def _finish(
     stack: Stack,
     captures: list[Capture],
+    replayed: Future[ReplaysRecord] | None,
     references: dict[Path, Reference],
     first: dict[Path, Future[Capture]],
     store: Store,
@@ -226,6 +247,7 @@ def _finish(
             repeats=repeats,
             band=band_members(find_bundles(results), reference=evidence_of(reference_capture)),
             arbiter=_arbiter(stack, references, first),
+            replays=None if replayed is None else replayed.result(),
             sbom=take_inventory(stack, store, observer),
             performance=performance_of(captures),
             engine_log=(candidate.folder / "engine.log").read_text(errors="replace"),

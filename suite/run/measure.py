@@ -57,6 +57,7 @@ def measure(
             prepared.stacks,
             prepared.references,
             store=prepared.store,
+            root=root,
             results=results,
             options=options,
             observer_for=observer_for,

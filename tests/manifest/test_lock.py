@@ -63,6 +63,7 @@ DECIDES_NOT = {
     "repeats": {"repeats": 1},
     "serve": {"serve": {"max_num_seqs": 8}},
     "branches": {"branches": {"policy": "flips"}},
+    "replay": {"replay": {"samples": 2, "temperature": "0.7"}},
     "label": {"model__weight_format": "bfloat16"},
     "description": {"description": "text"},
 }

@@ -247,7 +247,9 @@ def test_the_command_prints_json_and_one_turn(session_file: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name a server"),
+        ([], "name a manifest"),
+        (["--session", "S"], "name a server"),
+        (["--endpoint", "http://h", "x.yaml"], "a server and manifests at once"),
         (["--endpoint", "http://h"], "a session is needed"),
         (["--endpoint", "http://h", "--session", "S", "--samples", "2"], "says how to sample"),
         (["--endpoint", "http://h", "--session", "S", "--api", "completions"], "need a tokenizer"),
