@@ -30,6 +30,7 @@ def show(bundle: Path, by: str | None, as_json: bool) -> None:
     from suite.bundle import show as view
     from suite.bundle.arbiter import SIDES, read_arbiter
     from suite.bundle.read import open_bundle
+    from suite.replay.table import survival_line
 
     opened = open_bundle(bundle)
     record = opened.record
@@ -49,6 +50,8 @@ def show(bundle: Path, by: str | None, as_json: bool) -> None:
         table(view.band_table(record), ("numerical band", "flips", "tied", "confident"))
     if by:
         table(view.group_table(getattr(record.headlines, f"by_{by}")), (by, *_GROUPS[1:]))
+    for text in map(survival_line, record.replays or ()):
+        click.echo(f"{text}\n")
     if arbiter := read_arbiter(opened):
         table(view.arbiter_table(arbiter), ("arbiter: whose top-1", *SIDES))
     if record.factors:
