@@ -33,6 +33,8 @@ COMMANDS = {
     "inspect-log": ("suite.cli.inspect_log", "Say what an engine really used, from its log or its receipt."),
     "llama": ("suite.cli.llama", "Check llama.cpp's numbers, and its command lines."),
     "grade": ("suite.cli.grade", "Grade the tool calls in an output, strictly."),
+    "image": ("suite.cli.image", "Pin, build, check, archive and restore container images."),
+    "card": ("suite.cli.card", "Write and check what model cards say about divergences."),
     "sbom": ("suite.cli.sbom", "List what a stack is made of."),
 }
 

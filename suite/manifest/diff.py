@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from suite.manifest.lock import Lock
-from suite.manifest.schema import Manifest
+from suite.manifest.lock import Lock, LockedImage
+from suite.manifest.schema import Image, Manifest
 
 Json = Any
 
@@ -148,7 +148,7 @@ def factors(a: Lock | Manifest, b: Lock | Manifest) -> Comparison:
     where one side is a manifest, files and rendered tokens are not compared.
     """
     both_locked = isinstance(a, Lock) and isinstance(b, Lock)
-    left, right = dict(_settings(a)), dict(_settings(b))
+    left, right = (dict(_settings(side, both_locked=both_locked)) for side in (a, b))
     found: dict[str, list[tuple[Json, Json]]] = {}
     for key in sorted(left.keys() | right.keys()):
         if left.get(key) != right.get(key):
@@ -173,7 +173,7 @@ def factors(a: Lock | Manifest, b: Lock | Manifest) -> Comparison:
     )
 
 
-def _settings(stack: Lock | Manifest) -> Iterator[tuple[str, Json]]:
+def _settings(stack: Lock | Manifest, *, both_locked: bool) -> Iterator[tuple[str, Json]]:
     """Setting -> value for everything whose name is its own; unset settings are left out."""
     for key, value in stack.engine.model_dump(mode="json", exclude_none=True).items():
         if key == "extra":
@@ -192,10 +192,20 @@ def _settings(stack: Lock | Manifest) -> Iterator[tuple[str, Json]]:
         yield "runtime.packages", dict(sorted(stack.runtime.packages.items()))
     image = stack.runtime.image
     if image is not None:
-        # A platform manifest decides the layers; an index only names it.
-        platform = image.digest if image.digest_kind == "platform" else image.platform_digest
-        yield "runtime.image", platform or image.digest
+        yield "runtime.image", _image(image, both_locked=both_locked)
     yield "capture.rows_per_gemm", stack.capture.rows_per_gemm
+
+
+def _image(image: Image | LockedImage, *, both_locked: bool) -> str | None:
+    """What decides the layers: a platform manifest, or an index that names one; the configuration of a built image.
+
+    A manifest names only the recipe of a built image.
+    """
+    if image.build is None:
+        return (image.digest if image.digest_kind == "platform" else image.platform_digest) or image.digest
+    if both_locked:
+        return image.config_digest
+    return f"built from {image.build if isinstance(image, Image) else image.build.recipe}"
 
 
 def _name(key: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any, Literal, Protocol
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from suite.errors import InvalidInput, VerificationFailed
 from suite.files import canonical_json, pretty_json, sha256_bytes, strict_json
@@ -21,7 +21,7 @@ from suite.manifest.identity import (
     Sha256Field,
 )
 from suite.manifest.positions import resolve_ranges
-from suite.manifest.schema import Branches, Hardware, ImageName, Manifest, Name, PypiModel, Replay, Role
+from suite.manifest.schema import Branches, BuildName, Hardware, ImageName, Manifest, Name, PypiModel, Replay, Role
 from suite.workload.rendered import Rendered
 
 SCHEMA_VERSION = 1
@@ -54,15 +54,35 @@ class LockedFile(Strict):
     sha256: Sha256Field
 
 
+class LockedBuild(Strict):
+    """What an image that was built here was built from."""
+
+    recipe: BuildName
+    recipe_sha256: Sha256Field
+    """Over the Dockerfile and the lock files that it installs."""
+    base: str = Field(pattern=r"^[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}$", max_length=400)
+
+
 class LockedImage(Strict):
     """The image, by digests. Tags and mirrors are not part of a stack."""
 
-    repository: ImageName
-    digest: ImageDigestField
+    repository: ImageName | None = None
+    digest: ImageDigestField | None = None
+    build: LockedBuild | None = None
+    """Instead of repository and digest; `config_digest` is then the image that this machine made of it."""
     digest_kind: Literal["index", "platform"] | None = None
     platform_digest: PlatformDigestField | None = None
     config_digest: ConfigDigestField | None = None
     vllm_version: Word | None = None
+
+    @model_validator(mode="after")
+    def _identified(self) -> LockedImage:
+        if self.build is not None:
+            if self.repository is not None or self.digest is not None or self.config_digest is None:
+                raise ValueError("an image that was built has `config_digest`, and neither repository nor digest")
+        elif self.repository is None or self.digest is None:
+            raise ValueError("an image of a registry has `repository` and `digest`")
+        return self
 
 
 class LockedRuntime(Strict):
@@ -167,7 +187,12 @@ class Lock(Strict):
 
 
 def make_lock(
-    manifest: Manifest, *, model_files: Iterable[HashedFile], rendered: Rendered, workload_name: str | None = None
+    manifest: Manifest,
+    *,
+    model_files: Iterable[HashedFile],
+    rendered: Rendered,
+    workload_name: str | None = None,
+    built: LockedImage | None = None,
 ) -> Lock:
     """Resolve a manifest. Pure: files are hashed and the workload is rendered by the caller.
 
@@ -176,6 +201,7 @@ def make_lock(
         model_files: Path, size and SHA-256 of each file of the model folder.
         rendered: The workload under this model's tokenizer and chat template.
         workload_name: The session's own name; by default the path's last part.
+        built: The image that this machine made, where the manifest names a recipe.
 
     Raises:
         InvalidInput: a fact is missing, the workload is longer than the context, or the capture policy does not fit it.
@@ -188,13 +214,13 @@ def make_lock(
         LockedFile(path=f.path, size_bytes=f.size_bytes, sha256=Sha256(f.sha256))
         for f in sorted(model_files, key=lambda f: f.path)
     )
-    source, image = manifest.model, manifest.runtime.image
+    source = manifest.model
     return Lock(
         name=manifest.name,
         role=manifest.role,
         runtime=LockedRuntime(
             kind=manifest.runtime.kind,
-            image=LockedImage.model_validate(image.model_dump(exclude={"tag_seen", "mirrors"})) if image else None,
+            image=_locked_image(manifest, built),
             packages=manifest.runtime.packages,
         ),
         hardware=manifest.hardware,
@@ -229,6 +255,21 @@ def make_lock(
         branches=manifest.branches,
         replay=manifest.replay,
     )
+
+
+def _locked_image(manifest: Manifest, built: LockedImage | None) -> LockedImage | None:
+    image = manifest.runtime.image
+    if image is None:
+        return None
+    if image.build is None:
+        return LockedImage.model_validate(image.model_dump(exclude={"tag_seen", "mirrors", "build"}))
+    if built is None:
+        raise InvalidInput(
+            f"the image of {image.build} is not known",
+            where=manifest.name,
+            hint=f"build it with `suite image build {image.build}`",
+        )
+    return built.model_copy(update={"vllm_version": image.vllm_version})
 
 
 def parse_lock(data: bytes, *, where: str) -> Lock:

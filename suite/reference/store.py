@@ -14,6 +14,7 @@ from typing import Any
 
 from suite.capture.store import Capture, open_capture
 from suite.errors import InvalidInput, MissingPrerequisite, SuiteError
+from suite.image.recipe import load_recipe
 from suite.manifest.diff import factors
 from suite.manifest.lock import Lock, parse_lock
 from suite.manifest.schema import Manifest
@@ -159,6 +160,10 @@ def capture_at(path: Path, captures: Path) -> StoredReference:
 
 
 def _pins(manifest: Manifest, lock: Lock) -> Iterator[tuple[str, Any, Any]]:
+    image, locked = manifest.runtime.image, lock.runtime.image
+    if image is not None and image.build is not None and locked is not None and locked.build is not None:
+        recipe = load_recipe(image.build, root=manifest.root)
+        yield "runtime.image.build", recipe.sha256, locked.build.recipe_sha256
     for key, pinned, actual in (
         ("model.tokenizer_sha256", manifest.model.tokenizer_sha256, lock.tokenizer_sha256),
         ("model.chat_template_sha256", manifest.model.chat_template_sha256, lock.chat_template_sha256),

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.errors import InvalidInput, MissingPrerequisite
+from suite.image.engine import connected
+from suite.image.ensure import ensure_image, locked
 from suite.manifest.load import load_manifest
 from suite.manifest.lock import Lock, require_complete
 from suite.manifest.resolve import resolve
 from suite.manifest.schema import Manifest
 from suite.observer import Observer
+from suite.runtime.docker import DockerRuntime
 from suite.runtime.interface import Runtime
 from suite.runtime.process import ProcessRuntime, find_interpreter
 from suite.stack.known_bad import findings
@@ -55,8 +58,14 @@ def prepare_stack(
     manifest = load_manifest(path)
     require_complete(manifest)
     refuse_known_bad(manifest, observer)
-    runtime = _runtime(manifest, home=home, root=root, cancelled=cancelled)
-    resolved = resolve(manifest, home=home, python=runtime.python, observer=observer)
+    runtime = start_runtime(manifest, home=home, root=root, observer=observer, cancelled=cancelled)
+    resolved = resolve(
+        manifest,
+        home=home,
+        python=runtime.python if isinstance(runtime, ProcessRuntime) else runtime.run_script,
+        observer=observer,
+        built=None if isinstance(runtime, ProcessRuntime) else locked(runtime.image.facts),
+    )
     observer.phase("")
     return Stack(
         manifest=manifest,
@@ -79,28 +88,36 @@ def refuse_known_bad(manifest: Manifest, observer: Observer) -> None:
         observer.warn(f"{manifest.name}: {finding.key}: {finding.message}")
 
 
-def _runtime(manifest: Manifest, *, home: Path, root: Path, cancelled: threading.Event | None) -> ProcessRuntime:
-    if manifest.runtime.kind != "process":
-        raise MissingPrerequisite(
-            "this version of suite runs `runtime: process` only",
-            where=manifest.name,
-            hint="run the manifest on an interpreter with the same packages (runtime.kind: process)",
-        )
-    runtime = ProcessRuntime(
-        find_interpreter(manifest.runtime.python, os.environ, root), home=home, cancelled=cancelled
-    )
-    _require_packages(manifest, runtime)
+def start_runtime(
+    manifest: Manifest, *, home: Path, root: Path, observer: Observer, cancelled: threading.Event | None = None
+) -> ProcessRuntime | DockerRuntime:
+    """The runtime of a manifest, with its interpreter found or its image present, and its packages checked.
+
+    Raises:
+        InvalidInput: there is no such recipe of an image.
+        MissingPrerequisite: no interpreter, no container engine, no image, or other packages than pinned.
+        RunFailed: the image could not be built, or the engine went away.
+        VerificationFailed: the image is not the one that is pinned.
+    """
+    runtime: ProcessRuntime | DockerRuntime
+    if manifest.runtime.kind == "process":
+        python = find_interpreter(manifest.runtime.python, os.environ, root)
+        runtime = ProcessRuntime(python, home=home, cancelled=cancelled)
+        what, where, hint = "interpreter", str(python), "run `make vllm`, or name an interpreter with that version"
+    else:
+        with connected() as engine:
+            image = ensure_image(manifest, engine=engine, home=home, observer=observer)
+        runtime = DockerRuntime(image, hardware=manifest.hardware, home=home, cancelled=cancelled)
+        what, where, hint = "image", image.image_id, "correct runtime.packages, or name an image with that version"
+    _require_packages(manifest, runtime.packages(), what, where=where, hint=hint)
     return runtime
 
 
-def _require_packages(manifest: Manifest, runtime: ProcessRuntime) -> None:
-    found = runtime.packages()
+def _require_packages(manifest: Manifest, found: dict[str, str], what: str, *, where: str, hint: str) -> None:
     for name, version in manifest.runtime.packages.items():
         # The local part (+cpu, +cu130) names a build of the same release; where the manifest gives one, it must match.
         have = found.get(name)
         if have is None or (have != version and have.split("+")[0] != version):
             raise MissingPrerequisite(
-                f"the manifest pins {name} {version}, the interpreter has {have or 'none'}",
-                where=str(runtime.python),
-                hint="run `make vllm`, or name an interpreter with that version",
+                f"the manifest pins {name} {version}, the {what} has {have or 'none'}", where=where, hint=hint
             )

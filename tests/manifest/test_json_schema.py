@@ -18,4 +18,5 @@ def test_parts_that_merge_require_nothing_and_identities_do() -> None:
     schema = json_schema()
     assert "required" not in schema
     assert "required" not in schema["$defs"]["Engine"]
-    assert schema["$defs"]["Image"]["required"] == ["repository"]
+    assert schema["$defs"]["Image"]["oneOf"] == [{"required": ["repository"]}, {"required": ["build"]}]
+    assert schema["$defs"]["PypiModel"]["required"] == ["package", "version"]

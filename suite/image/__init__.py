@@ -1,0 +1,1 @@
+"""Container images: found by digest, pulled or built, checked, archived and restored."""

@@ -1,0 +1,99 @@
+"""What is known of one image: its digests, kept apart, its labels and layers. A bundle keeps it as `image.json`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, ValidationError, model_validator
+
+from suite.errors import InvalidInput
+from suite.files import canonical_json, pretty_json, strict_json
+from suite.manifest.engine import Strict
+from suite.manifest.identity import (
+    ConfigDigestField,
+    ImageDigestField,
+    IndexDigestField,
+    PlatformDigestField,
+    Sha256Field,
+)
+from suite.manifest.schema import BuildName, ImageName
+
+FACTS_NAME = "image.json"
+SCHEMA_VERSION = 1
+
+Text = Annotated[str, StringConstraints(max_length=65_536)]
+
+
+class Layer(Strict):
+    """One layer as a registry holds it."""
+
+    digest: ImageDigestField
+    """Of the stored blob, which is usually compressed."""
+    size_bytes: int = Field(ge=0)
+    media_type: Annotated[str, StringConstraints(max_length=200)]
+
+
+class Build(Strict):
+    """How an image was made here."""
+
+    recipe: BuildName
+    recipe_sha256: Sha256Field
+    """Over the Dockerfile and the lock files that it installs."""
+    base: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}$", max_length=400)]
+    """What stood in its FROM lines."""
+
+
+class ImageFacts(Strict):
+    """One image for one platform."""
+
+    schema_version: Literal[1] = 1
+    repository: ImageName | None = None
+    """None for an image that was built here."""
+    platform: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+/[a-z0-9_]+(/[a-z0-9]+)?$", max_length=60)]
+    """`linux/amd64`, for instance."""
+    index_digest: IndexDigestField | None = None
+    """None where the image is not one of an index."""
+    platform_digest: PlatformDigestField | None = None
+    """None for an image that no registry holds: only a registry's manifest has this digest."""
+    config_digest: ConfigDigestField
+    labels: dict[Text, Text] = Field(default_factory=dict)
+    layers: tuple[Layer, ...] = ()
+    """In a registry; empty where no registry could be asked."""
+    diff_ids: tuple[ImageDigestField, ...]
+    """Digests of the uncompressed layers, which the configuration names."""
+    build: Build | None = None
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if (self.repository is None) == (self.build is None):
+            raise ValueError("an image comes from a repository or from a build")
+        if self.layers and len(self.layers) != len(self.diff_ids):
+            raise ValueError(f"{len(self.layers)} layers, but {len(self.diff_ids)} uncompressed ones")
+        return self
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the layers as a registry sends them."""
+        return sum(layer.size_bytes for layer in self.layers)
+
+    def to_bytes(self) -> bytes:
+        """The content of `image.json`."""
+        return pretty_json(self.model_dump(mode="json", exclude_none=True))
+
+
+def parse_facts(data: bytes, *, where: str) -> ImageFacts:
+    """Read what `ImageFacts.to_bytes` wrote, strictly.
+
+    Raises:
+        InvalidInput: not strict JSON, a newer schema version, or something else.
+    """
+    value = strict_json(data, where=where)
+    version = value.get("schema_version") if isinstance(value, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise InvalidInput(f"image facts of schema {version} are newer than {SCHEMA_VERSION}", where=where)
+    try:
+        return ImageFacts.model_validate_json(canonical_json(value))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"]) or "image"
+        raise InvalidInput(f"not facts about an image: {key}: {first['msg']}", where=where) from error
