@@ -7,9 +7,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from suite.branch.parts import Branching
 from suite.bundle.redact import Private
 from suite.bundle.schema import BandMember
 from suite.capture.store import Capture
+from suite.image.facts import ImageFacts
 from suite.manifest.lock import Lock
 from suite.replay.schema import ReplaysRecord
 from suite.score.floor import Repeats
@@ -48,10 +50,14 @@ class BundleParts:
     """Members of the numerical band, from `suite.bundle.band.band_members`."""
     arbiter: Arbiter | None = None
     """A float32 stack with the same weights, where the manifest names one."""
+    branching: Branching | None = None
+    """Futures of its flips, where the manifest asks for them."""
     replays: ReplaysRecord | None = None
     """Turn replays of the candidate, and of the reference where it could be run."""
     sbom: dict[str, Any] | None = None
     """CycloneDX document of the candidate's stack."""
+    image: ImageFacts | None = None
+    """The candidate's image, where its runtime is a container."""
     performance: dict[str, Any]
     """Phases, rates and memory, as the run measured them; JSON values."""
     engine_log: str

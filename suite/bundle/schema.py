@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
+from suite.branch.schema import BRANCHES_NAME, FORKS_NAME, BranchHeadlines
 from suite.capture.index import CapturePath, Count, RowDtype, Sha256
 from suite.errors import InvalidInput
 from suite.files import canonical_json, pretty_json, sha256_bytes, strict_json
@@ -30,7 +31,14 @@ REQUIRED_FILES: dict[str, int] = {
     "engine.log": 16 * _MIB,
 }
 """Files of every bundle, with the largest size accepted in bytes."""
-OPTIONAL_FILES: dict[str, int] = {"sbom.cdx.json": 64 * _MIB, "arbiter.json": 64 * _MIB, REPLAYS_NAME: 256 * _MIB}
+OPTIONAL_FILES: dict[str, int] = {
+    "sbom.cdx.json": 64 * _MIB,
+    "arbiter.json": 64 * _MIB,
+    "image.json": _MIB,
+    BRANCHES_NAME: 16 * _MIB,
+    FORKS_NAME: 512 * _MIB,
+    REPLAYS_NAME: 256 * _MIB,
+}
 """Files a bundle may have."""
 RECORD_LIMIT_BYTES = 16 * _MIB
 
@@ -109,6 +117,8 @@ class BundleRecord(_Strict):
     causal_claim: bool
     """True only when exactly one factor varies, at the same probes."""
     off_policy: OffPolicy
+    branches: BranchHeadlines | None = None
+    """Flips by class and consequence, where `branches.json` is there."""
     replays: tuple[Headline, ...] | None = None
     """How many calls survive, where `replays.json` is there."""
     evidence: EvidencePair
@@ -127,6 +137,8 @@ class BundleRecord(_Strict):
         unknown = self.files.keys() - REQUIRED_FILES.keys() - OPTIONAL_FILES.keys()
         if unknown:
             raise ValueError(f"files names {min(unknown)!r}, which no bundle holds")
+        if len({self.branches is None, BRANCHES_NAME not in self.files, FORKS_NAME not in self.files}) != 1:
+            raise ValueError(f"`branches`, {BRANCHES_NAME} and {FORKS_NAME} belong together")
         if (self.replays is None) != (REPLAYS_NAME not in self.files):
             raise ValueError(f"`replays` and {REPLAYS_NAME} belong together")
         return self

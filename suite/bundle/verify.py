@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
+from suite.branch.schema import BRANCHES_NAME
 from suite.bundle.arbiter import ARBITER_NAME, check_arbiter, read_arbiter
 from suite.bundle.band import member_of
+from suite.bundle.branches import check_branches, read_branches
 from suite.bundle.derive import contrast
 from suite.bundle.evidence import check_evidence
 from suite.bundle.read import Bundle, open_bundle, read_file
@@ -22,6 +24,7 @@ from suite.bundle.schema import RECORD_NAME, BandMember
 from suite.capture.rows import RowFactory
 from suite.errors import MissingPrerequisite, SuiteError, VerificationFailed
 from suite.files import sha256_bytes
+from suite.image.facts import FACTS_NAME, parse_facts, require_pinned
 from suite.manifest.lock import Lock
 from suite.manifest.positions import probe_positions
 from suite.observer import Observer, SilentObserver
@@ -112,8 +115,12 @@ class _Verification:
         bundle = getattr(self, "bundle", None)
         if bundle is not None and ARBITER_NAME in bundle.record.files:
             yield "arbiter", self.check_arbiter
+        if bundle is not None and BRANCHES_NAME in bundle.record.files:
+            yield "branches", self.check_branches
         if bundle is not None and REPLAYS_NAME in bundle.record.files:
             yield "replays", self.check_replays
+        if bundle is not None and FACTS_NAME in bundle.record.files:
+            yield "image", self.check_image
         yield "evidence", self.check_evidence
 
     def check_record(self) -> str:
@@ -299,6 +306,28 @@ class _Verification:
         assert record is not None
         return check_arbiter(
             record, self.ledger, reference=self.reference_lock, candidate=self.lock, captures=self.captures
+        )
+
+    def check_image(self) -> str:
+        facts = parse_facts(read_file(self.bundle.folder, FACTS_NAME), where=FACTS_NAME)
+        image = self.lock.runtime.image
+        if image is None:
+            raise VerificationFailed("names an image, but the stack is a process", where=FACTS_NAME)
+        require_pinned(image, facts, where=FACTS_NAME)
+        return f"configuration {facts.config_digest}, {len(facts.diff_ids)} layers, as locked"
+
+    def check_branches(self) -> str:
+        found = read_branches(self.bundle)
+        assert found is not None
+        return check_branches(
+            found,
+            self.bundle.record.branches,
+            self.ledger,
+            lock=self.lock,
+            reference_lock=self.reference_lock,
+            evidence=self.bundle.record.evidence,
+            session=None if self.root is None else find_session(self.root, self.lock.workload.digest),
+            captures=self.captures,
         )
 
     def check_replays(self) -> str:

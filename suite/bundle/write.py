@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.bundle.arbiter import ARBITER_NAME, arbitrate
+from suite.bundle.branches import pack_branches
 from suite.bundle.derive import contrast, evidence_of
 from suite.bundle.parts import BundleParts
 from suite.bundle.redact import redact
@@ -17,6 +18,7 @@ from suite.bundle.schema import RECORD_NAME, SCHEMA_VERSION, folder_name, seal, 
 from suite.capture.store import RECEIPT_NAME, Capture
 from suite.errors import InvalidInput, MissingPrerequisite, VerificationFailed
 from suite.files import pretty_json, sha256_bytes, strict_json
+from suite.image.facts import FACTS_NAME
 from suite.manifest.arbiter import require_arbiter
 from suite.replay.counts import headlines
 from suite.replay.schema import REPLAYS_NAME
@@ -58,16 +60,23 @@ def write_bundle(parts: BundleParts, *, results: Path) -> Path:
         "ledger.parquet": parts.ledger.read_bytes(),
         "repeats.json": pretty_json(parts.repeats.model_dump(mode="json")),
         "performance.json": pretty_json(parts.performance),
-        "engine.log": redact(parts.engine_log, parts.private).encode(errors="replace"),
+        "engine.log": redact(_logs(parts), parts.private).encode(errors="replace"),
     }
     if parts.arbiter is not None:
         require_arbiter(parts.reference_lock, parts.lock, parts.arbiter.lock)
         record_of_arbiter = arbitrate(ledger, parts.arbiter.capture, parts.arbiter.lock)
         files[ARBITER_NAME] = pretty_json(record_of_arbiter.model_dump(mode="json"))
+    branches: dict[str, Any] = {}
+    if parts.branching is not None:
+        counts, packed = pack_branches(parts.branching, ledger, lock=parts.lock, reference_lock=parts.reference_lock)
+        branches["branches"] = counts.model_dump(mode="json")
+        files |= packed
     if parts.replays is not None:
         files[REPLAYS_NAME] = parts.replays.to_bytes()
     if parts.sbom is not None:
         files["sbom.cdx.json"] = pretty_json(parts.sbom)
+    if parts.image is not None:
+        files[FACTS_NAME] = parts.image.to_bytes()
     for name, data in files.items():
         if len(data) > (size_limit(name) or 0):
             raise InvalidInput(f"{name} has {len(data):,} bytes, a bundle holds at most {size_limit(name):,} of it")
@@ -86,6 +95,7 @@ def write_bundle(parts: BundleParts, *, results: Path) -> Path:
         "consequent": [factor.model_dump(mode="json") for factor in stacks.consequent],
         "causal_claim": stacks.causal_claim,
         "off_policy": headlines.off_policy.model_dump(mode="json"),
+        **branches,
         **_replays(parts),
         "evidence": {name: item.model_dump(mode="json") for name, item in evidence.items()},
         "files": {name: sha256_bytes(data) for name, data in files.items()},
@@ -94,6 +104,10 @@ def write_bundle(parts: BundleParts, *, results: Path) -> Path:
     final = results / parts.lock.name / folder_name(created=created, lock_digest=parts.lock.digest)
     _write_folder(final, files)
     return final
+
+
+def _logs(parts: BundleParts) -> str:
+    return parts.engine_log + ("" if parts.branching is None else parts.branching.engine_logs)
 
 
 def _replays(parts: BundleParts) -> dict[str, Any]:

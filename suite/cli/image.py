@@ -120,3 +120,55 @@ def verify(manifests: tuple[Path, ...], as_json: bool) -> None:
     for name, facts in checked.items():
         pinned = facts.index_digest or facts.platform_digest or f"built from {facts.build and facts.build.recipe}"
         click.echo(f"{name}: {pinned}, configuration {facts.config_digest}, {len(facts.diff_ids)} layers")
+
+
+@image.command()
+@click.argument("name")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--platform", help="Which image of an index, for instance linux/arm64. Default: this machine's.")
+@click.option("--all-platforms", is_flag=True, help="Keep every image of an index, so that it can be restored too.")
+def archive(name: str, folder: Path, platform: str | None, all_platforms: bool) -> None:
+    """Copy the image NAME (with its digest) from its registry into FOLDER, bit for bit.
+
+    Images disappear; an archive can be given back to any registry under the same digest. Needs skopeo.
+    """
+    from suite.cli.progress import Progress
+    from suite.image.archive import archive_image
+    from suite.image.reference import pinned_reference
+    from suite.image.resolve import this_platform
+
+    reference = pinned_reference(name)
+    with Progress() as progress:
+        made = archive_image(
+            reference,
+            folder,
+            platform=platform or this_platform(),
+            all_platforms=all_platforms,
+            observer=progress.line(folder.name),
+        )
+    click.echo(f"{made.record.digest}  {folder}")
+
+
+@image.command()
+@click.argument("folder", type=_FOLDER)
+@click.argument("repository", required=False)
+def restore(folder: Path, repository: str | None) -> None:
+    """Check the archive in FOLDER, and copy it to REPOSITORY under its own digest.
+
+    Without REPOSITORY it is only checked. Needs skopeo.
+    """
+    from suite.cli.progress import Progress
+    from suite.errors import InvalidInput
+    from suite.image.archive import open_archive, restore_image
+    from suite.image.reference import parse_reference
+
+    target = None if repository is None else parse_reference(repository)
+    if target is not None and (target.tag or target.digest):
+        raise InvalidInput("the repository alone is wanted: the digest is the archive's own", where=repository)
+    with Progress() as progress:
+        observer = progress.line(folder.name)
+        opened = open_archive(folder, observer=observer)
+        if target is None:
+            click.echo(f"{opened.record.digest}  whole")
+        else:
+            click.echo(restore_image(opened, target, observer=observer))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
-from suite.errors import InvalidInput
+from suite.errors import InvalidInput, VerificationFailed
 from suite.files import canonical_json, pretty_json, strict_json
 from suite.manifest.engine import Strict
 from suite.manifest.identity import (
@@ -16,7 +16,8 @@ from suite.manifest.identity import (
     PlatformDigestField,
     Sha256Field,
 )
-from suite.manifest.schema import BuildName, ImageName
+from suite.manifest.lock import LockedImage
+from suite.manifest.schema import BuildName, Image, ImageName
 
 FACTS_NAME = "image.json"
 SCHEMA_VERSION = 1
@@ -97,3 +98,32 @@ def parse_facts(data: bytes, *, where: str) -> ImageFacts:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "image"
         raise InvalidInput(f"not facts about an image: {key}: {first['msg']}", where=where) from error
+
+
+def require_pinned(image: Image | LockedImage, facts: ImageFacts, *, where: str) -> None:
+    """Refuse facts that are not of the image that a manifest or lock pins. What one side does not know is passed over.
+
+    Raises:
+        VerificationFailed: the first difference.
+    """
+    platform = image.digest if image.digest_kind == "platform" else image.platform_digest
+    pins: list[tuple[str, object, object]] = [
+        ("digest (an index)", image.digest if image.digest_kind == "index" else None, facts.index_digest),
+        ("platform_digest", platform, facts.platform_digest),
+        ("config_digest", image.config_digest, facts.config_digest),
+    ]
+    if isinstance(image.build, str):
+        pins.append(("build", image.build, facts.build and facts.build.recipe))
+    elif image.build is not None:
+        pins.append(("build", image.build.model_dump(), facts.build and facts.build.model_dump()))
+    elif (
+        facts.index_digest and facts.platform_digest and image.digest not in (facts.index_digest, facts.platform_digest)
+    ):
+        pins.append(("digest", image.digest, facts.index_digest))
+    for key, pinned, found in pins:
+        if pinned is not None and found is not None and pinned != found:
+            raise VerificationFailed(
+                f"runtime.image.{key} is {pinned}, found {found}",
+                where=where,
+                hint="correct the manifest: the digests were taken from different images",
+            )

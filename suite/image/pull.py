@@ -9,7 +9,7 @@ from typing import Any
 from suite.errors import MissingPrerequisite, RunFailed, SuiteError, VerificationFailed
 from suite.files import write_atomic
 from suite.image.engine import Engine, engine_errors, refusal
-from suite.image.facts import ImageFacts, parse_facts
+from suite.image.facts import ImageFacts, parse_facts, require_pinned
 from suite.image.present import (
     PresentImage,
     diff_ids_of,
@@ -58,7 +58,7 @@ def ensure_pulled(image: Image, *, engine: Engine, home: Path, observer: Observe
     elif facts is None:
         facts = _ask(references, observer)
     known = facts or _from_engine(image, present)
-    _require_pins(image, known)
+    require_pinned(image, known, where=str(references[0]))
     require_same(present, known, where=str(references[0]))
     if known.layers:
         write_atomic(kept, known.to_bytes())
@@ -169,24 +169,3 @@ def _from_engine(image: Image, present: Any) -> ImageFacts:
         labels=labels_of_present(present),
         diff_ids=diff_ids_of(present),
     )
-
-
-def _require_pins(image: Image, facts: ImageFacts) -> None:
-    """Refuse facts that are not what the manifest pins.
-
-    Raises:
-        VerificationFailed: the first difference.
-    """
-    pins = (
-        ("platform_digest", image.platform, facts.platform_digest),
-        ("config_digest", image.config_digest, facts.config_digest),
-        ("digest (an index)", image.index, facts.index_digest),
-    )
-    for key, pinned, found in pins:
-        # A mirror that holds the platform's image alone says nothing of the index.
-        if pinned is not None and found is not None and pinned != found:
-            raise VerificationFailed(
-                f"runtime.image.{key} is {pinned}, the registry's is {found}",
-                where=str(image.pull_name),
-                hint="correct the manifest: the digests were taken from different images",
-            )
