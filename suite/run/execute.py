@@ -30,6 +30,7 @@ from suite.run.reference import Reference
 from suite.run.replays import replay_in_run
 from suite.run.scoring import score_pair
 from suite.run.stack import Stack
+from suite.runtime.docker import DockerRuntime
 from suite.runtime.process import ProcessRuntime
 from suite.score.floor import RepeatFloor, floor_of, repeat_floor
 from suite.score.labels import Labels
@@ -249,6 +250,7 @@ def _finish(
             arbiter=_arbiter(stack, references, first),
             replays=None if replayed is None else replayed.result(),
             sbom=take_inventory(stack, store, observer),
+            image=stack.runtime.image.facts if isinstance(stack.runtime, DockerRuntime) else None,
             performance=performance_of(captures),
             engine_log=(candidate.folder / "engine.log").read_text(errors="replace"),
             private=Private.of_this_machine(*private_folders(stack, store)),
