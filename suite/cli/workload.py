@@ -104,6 +104,74 @@ def show(session: Path) -> None:
         click.echo(line)
 
 
+@workload.command()
+@click.argument("manifest", type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Where to write the session."
+)
+@click.option("--name", help="The session's name. [default: that of the scripted session, with -rolled]")
+@click.option("--tasks", type=click.IntRange(1), metavar="N", help="At most N messages of the person. [default: all]")
+@click.option(
+    "--turns", type=click.IntRange(1, 64), default=8, show_default=True, help="Turns of the agent for each of them."
+)
+@click.option(
+    "--tokens", "num_tokens", type=click.IntRange(1), help="Length not to exceed. [default: the engine's context]"
+)
+@click.option(
+    "--max-tokens", type=click.IntRange(1, 1 << 20), default=512, show_default=True, help="Longest turn in tokens."
+)
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+def roll(
+    manifest: Path,
+    out: Path,
+    name: str | None,
+    tasks: int | None,
+    turns: int,
+    num_tokens: int | None,
+    max_tokens: int,
+    quiet: bool,
+) -> None:
+    """Let the stack of MANIFEST play the agent in the simulated laboratory, and keep its own token ids.
+
+    The result is an on-policy session: at every token of the assistant the stack itself wrote what is recorded. The
+    person's messages come from the manifest's session. Calls are answered in memory; nothing is executed.
+    """
+    import threading
+
+    from suite.cli.progress import Progress
+    from suite.files import write_atomic
+    from suite.run.captures import Store
+    from suite.run.rolling import roll_stack
+    from suite.run.stack import prepare_stack
+    from suite.stack.home import require_writable, suite_home
+
+    home, cancelled = suite_home(), threading.Event()
+    require_writable(home)
+    with Progress(quiet=quiet) as progress:
+        observer = progress.line(manifest.stem)
+        stack = prepare_stack(manifest, home=home, root=Path.cwd(), observer=observer, cancelled=cancelled)
+        rolled = roll_stack(
+            stack,
+            name=name or f"{stack.lock.workload.name}-rolled",
+            store=Store(home=home),
+            max_new_tokens=max_tokens,
+            max_tokens=num_tokens,
+            tasks=tasks,
+            max_turns=turns,
+            observer=observer,
+            cancelled=cancelled,
+        )
+    write_atomic(out, rolled.session.to_json())
+    recorded = rolled.session.recorded
+    assert recorded is not None
+    click.echo(
+        f"{out}: {rolled.tasks} tasks, {rolled.num_turns} turns, {rolled.num_calls} calls answered, "
+        f"{len(recorded.token_ids):,} tokens"
+    )
+    for reason, number in rolled.left_out.items():
+        click.echo(f"left out: {number} tasks: {reason}")
+
+
 def read_template(path: Path | None) -> str | None:
     """The text of a chat template; None for none.
 

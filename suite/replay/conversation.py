@@ -152,19 +152,28 @@ class Conversation:
         ended = self._text([*self.messages, message])
         whole = self._text([*self.messages, message, *following], prompt=True)
         # The turn's own end token is the last of its kind; what the template writes after it follows the model's ids.
-        number = ended.count(said.end)
-        position = -1
-        for _ in range(number):
-            position = whole.find(said.end, position + 1)
-            if position < 0:
-                break
-        if not said.end or number == 0 or position < 0:
-            raise InvalidInput(
-                "the chat template does not end the assistant's turn with the token that the model ended it with",
-                where="chat_template",
-            )
-        rest = whole[position + len(said.end) :]
-        self.messages += [message, *following]
+        self._extend(token_ids, _after_end(whole, said.end, ended.count(said.end)), [message, *following])
+
+    def finish(
+        self, token_ids: Sequence[int], said: Said, message: dict[str, Any], following: Sequence[dict[str, Any]]
+    ) -> None:
+        """The same for the model's last turn: no prompt follows.
+
+        Raises:
+            InvalidInput: as `add`.
+        """
+        ended = self._text([*self.messages, message])
+        whole = self._text([*self.messages, message, *following])
+        self._extend(token_ids, _after_end(whole, said.end, ended.count(said.end)), [message, *following])
+
+    def fork(self) -> Conversation:
+        """An independent copy in the same state."""
+        other = Conversation(self.setting, self.messages, self.token_ids)
+        other.num_calls = self.num_calls
+        return other
+
+    def _extend(self, token_ids: Sequence[int], rest: str, messages: Sequence[dict[str, Any]]) -> None:
+        self.messages += messages
         self.token_ids += [*token_ids, *self.setting.tokenizer.encode(rest)]
 
     def _text(self, messages: Sequence[dict[str, Any]], *, prompt: bool = False) -> str:
@@ -174,3 +183,18 @@ class Conversation:
     def _session(self, messages: Sequence[dict[str, Any]]) -> Session:
         parsed = _MESSAGES.validate_python(list(messages))
         return self.setting.session.model_copy(update={"messages": parsed, "marks": [], "recorded": None})
+
+
+def _after_end(text: str, end: str, number: int) -> str:
+    """What follows the `number`-th end token of a text."""
+    position = -1
+    for _ in range(number):
+        position = text.find(end, position + 1)
+        if position < 0:
+            break
+    if not end or number == 0 or position < 0:
+        raise InvalidInput(
+            "the chat template does not end the assistant's turn with the token that the model ended it with",
+            where="chat_template",
+        )
+    return text[position + len(end) :]

@@ -40,6 +40,7 @@ def tally(answers: Sequence[Answer]) -> Tally:
         n=len(answers),
         verdicts=dict(sorted(Counter(answer.verdict for answer in answers).items())),
         same_calls=sum(answer.same_calls for answer in answers),
+        outcomes=dict(sorted(Counter(a.followed.outcome for a in answers if a.followed is not None).items())),
     )
 
 

@@ -148,6 +148,8 @@ class Tally(_Strict):
     verdicts: dict[VerdictName, Count]
     same_calls: Count
     """Answers whose calls are those of the session."""
+    outcomes: dict[Outcome, Count]
+    """Of those that were followed in the simulated laboratory; empty where none was."""
 
 
 class Headline(_Strict):

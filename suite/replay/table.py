@@ -37,8 +37,8 @@ def summary(record: ReplaysRecord) -> str:
     head = f"{record.workload.name}: {len(record.turns)} of {record.workload.num_tool_call_turns} tool-call turns"
     sampler = _sampler(record)
     table = tabulate(rows, headers=("stack", "answers", "calls survive", "the others"), disable_numparse=True)
-    pairs = [text for line in record.headlines if (text := pair_line(line))]
-    return "\n".join([f"{head}{sampler}", "", table, *(["", *pairs] if pairs else [])])
+    below = [text for line in record.headlines for text in (pair_line(line), _followed(line)) if text]
+    return "\n".join([f"{head}{sampler}", "", table, *(["", *below] if below else [])])
 
 
 def faults(record: ReplaysRecord, *, limit: int = _MOST_FAULTS) -> str:
@@ -104,9 +104,19 @@ def side_by_side(record: ReplaysRecord, message: int) -> str:
     return "\n".join(parts)
 
 
+def _followed(line: Headline) -> str:
+    """What became of the answers that went on in the simulated laboratory; empty where none did."""
+    told = []
+    for side, counts in (("candidate", line.candidate), ("reference", line.reference)):
+        if counts is not None and counts.outcomes:
+            told.append(f"{side}: {', '.join(f'{number} {name}' for name, number in counts.outcomes.items())}")
+    return f"{line.mode}, {line.settings}: followed in the simulated laboratory: {'; '.join(told)}." if told else ""
+
+
 def _title(run: Run) -> str:
     name = shown(run.name, limit=60)
-    return name if run.server is None else f"{name} at {shown(run.server.url, limit=60)}"
+    name = name if run.server is None else f"{name} at {shown(run.server.url, limit=60)}"
+    return f"{name} (reference)" if run.side == "reference" else name
 
 
 def _how(line: Headline, record: ReplaysRecord) -> str:

@@ -179,9 +179,7 @@ class _Work:
             sampler = sampler_of(session, card, temperature=plan.temperature, top_p=plan.top_p)
         found = plan.format
         if found is None:
-            turns = [stack.rendered.turns[message] for message in messages]
-            ids = stack.rendered.token_ids
-            found = format_in([text_of(tokenizer, ids[turn.output_start or turn.start : turn.end]) for turn in turns])
+            found = rendered_format(stack, tokenizer, messages)
         return cls(
             plan=plan,
             session=session,
@@ -311,13 +309,13 @@ def _followed(work: _Work, stack: Stack, lock: Lock, engine: Answerer, answers: 
     setting = Setting(
         session=work.session,
         tokenizer=work.tokenizer,
-        chat_template=_template(stack),
+        chat_template=template_of(stack),
         tools=expected.tools,
         format=work.format,
     )
 
     def ask(histories: Sequence[Sequence[int]]) -> list[tuple[tuple[int, ...], bool]]:
-        prompts = [_after(stack, history, work.plan.max_new_tokens) for history in histories]
+        prompts = [prompt_after(stack, history, work.plan.max_new_tokens) for history in histories]
         found = engine.answer(prompts, batch_size=lock.engine.max_num_seqs)
         return [(item.token_ids, item.ended) for item in found]
 
@@ -336,15 +334,27 @@ def _followed(work: _Work, stack: Stack, lock: Lock, engine: Answerer, answers: 
     return [by_message[answer.message] if answer.mode == "greedy" else answer for answer in answers]
 
 
-def _after(stack: Stack, history: Sequence[int], max_new_tokens: int) -> Prompt:
-    """A prompt by what it shares with the recorded session, so that the request stays short."""
+def rendered_format(stack: Stack, tokenizer: Tokenizer, messages: Sequence[int]) -> str:
+    """The tool-call format in which the stack's chat template writes these turns.
+
+    Raises:
+        InvalidInput: it cannot be told.
+    """
+    turns = [stack.rendered.turns[message] for message in messages]
+    ids = stack.rendered.token_ids
+    return format_in([text_of(tokenizer, ids[turn.output_start or turn.start : turn.end]) for turn in turns])
+
+
+def prompt_after(stack: Stack, history: Sequence[int], max_new_tokens: int) -> Prompt:
+    """A greedy prompt by what it shares with the recorded session, so that the request stays short."""
     recorded = stack.rendered.token_ids
     pairs = zip(history, recorded, strict=False)
     base = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(history), len(recorded)))
     return Prompt(base=base, ids=tuple(history[base:]), max_new_tokens=max_new_tokens)
 
 
-def _template(stack: Stack) -> str | None:
+def template_of(stack: Stack) -> str | None:
+    """The chat template that a stack's manifest names; None for the model's own."""
     name = stack.manifest.workload.chat_template
     return None if name is None else (stack.manifest.root / name).read_text(encoding="utf-8")
 
