@@ -32,6 +32,7 @@ COMMANDS = {
     "export": ("suite.cli.export", "Write a capture as a base file of llama.cpp."),
     "inspect-log": ("suite.cli.inspect_log", "Say what an engine really used, from its log or its receipt."),
     "llama": ("suite.cli.llama", "Check llama.cpp's numbers, and its command lines."),
+    "branches": ("suite.cli.branches", "Show what became of a bundle's flips: both futures, side by side."),
     "grade": ("suite.cli.grade", "Grade the tool calls in an output, strictly."),
     "image": ("suite.cli.image", "Pin, build, check, archive and restore container images."),
     "card": ("suite.cli.card", "Write and check what model cards say about divergences."),

@@ -8,10 +8,11 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from suite.branch.parts import Branching
 from suite.bundle.band import band_members, find_bundles
 from suite.bundle.derive import evidence_of
 from suite.bundle.parts import Arbiter, BundleParts
@@ -23,17 +24,19 @@ from suite.manifest.load import dump_manifest
 from suite.manifest.lock import Lock
 from suite.observer import Observer
 from suite.replay.schema import ReplaysRecord
+from suite.run.branching import BranchTask, branch_in_run
 from suite.run.captures import SANITY_MARGIN_NATS, Store, capture_start
 from suite.run.inventory import take_inventory
 from suite.run.performance import performance_of
 from suite.run.reference import Reference
-from suite.run.replays import replay_in_run
+from suite.run.replays import replay_in_run, stack_at_hand
 from suite.run.scoring import score_pair
 from suite.run.stack import Stack
 from suite.runtime.docker import DockerRuntime
 from suite.runtime.process import ProcessRuntime
-from suite.score.floor import RepeatFloor, floor_of, repeat_floor
+from suite.score.floor import RepeatFloor, Repeats, floor_of, repeat_floor
 from suite.score.labels import Labels
+from suite.score.ledger import read_ledger
 
 ObserverFor = Callable[[str], Observer]
 """Gives the observer of one line of work, by its label; several may be at work at once."""
@@ -110,14 +113,18 @@ def execute(
             work = [
                 (stack, starts.all_of(stack, first), starts.replays(stack, references, root)) for stack in ordered
             ]
+            waiting: _Scored | None = None
             for stack, futures, replayed in work:
                 try:
                     captures = [future.result() for future in futures]
-                    report.measured.append(
-                        _finish(stack, captures, replayed, references, first, store, results, observer_for(stack.label))
-                    )
+                    scored = _score(stack, captures, references, first, starts, store, root, observer_for(stack.label))
                 except SuiteError as error:
                     report.failed[stack.label] = error
+                    continue
+                # The futures of one stack's flips are written while the next one is scored.
+                _close(waiting, report, references, first, store, results, observer_for)
+                waiting = replace(scored, replayed=replayed)
+            _close(waiting, report, references, first, store, results, observer_for)
         except BaseException:
             cancelled.set()
             pool.shutdown(wait=True, cancel_futures=True)
@@ -171,6 +178,22 @@ class _Starts:
             cancelled=self._cancelled,
         )
 
+    def branches(
+        self, stack: Stack, reference: Reference, captures: dict[str, Capture], ledger: Path, root: Path
+    ) -> Callable[[], Branching | None] | None:
+        """Futures of the flips, where the manifest wants them; a start of both engines."""
+        if stack.lock.branches.policy == "none":
+            return None
+        other = reference.stack or stack_at_hand(
+            reference.file,
+            store=self._store,
+            root=root,
+            observer=self._observer_for(f"{stack.label} branches"),
+            cancelled=self._cancelled,
+        )
+        task = BranchTask(stack=stack, reference=other, captures=captures, ledger=read_ledger(ledger))
+        return branch_in_run(task, store=self._store, pool=self._pool, observer_for=self._observer_for)
+
     def _submit(self, stack: Stack, start: int, reference: Future[Capture] | None) -> Future[Capture]:
         key = (stack.lock.capture_digest, start)
         if key not in self._known:
@@ -205,21 +228,33 @@ def sanity_limit(reference: Capture) -> float | None:
     return None if mean is None else mean + SANITY_MARGIN_NATS
 
 
-def _finish(
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Scored:
+    """A stack whose captures are there and, if it has a reference, are scored."""
+
+    stack: Stack
+    captures: list[Capture]
+    repeats: Repeats
+    ledger: Path | None
+    """None for a reference."""
+    branches: Callable[[], Branching | None] | None = None
+    replayed: Future[ReplaysRecord] | None = None
+
+
+def _score(
     stack: Stack,
     captures: list[Capture],
-    replayed: Future[ReplaysRecord] | None,
     references: dict[Path, Reference],
     first: dict[Path, Future[Capture]],
+    starts: _Starts,
     store: Store,
-    results: Path,
+    root: Path,
     observer: Observer,
-) -> Measured:
+) -> _Scored:
     repeats = repeat_floor(captures)
-    floor = floor_of(repeats)
     file = stack.manifest.reference_file
     if file is None:
-        return Measured(name=stack.label, role=stack.manifest.role, bundle=None, floor=floor, lock=stack.lock)
+        return _Scored(stack=stack, captures=captures, repeats=repeats, ledger=None)
     reference, reference_capture = references[file], first[file].result()
     candidate = captures[0]
     candidate.require_finite()
@@ -235,6 +270,47 @@ def _finish(
         labels=Labels.of(stack.rendered, stack.lock.capture.ranges),
         observer=observer,
     )
+    observer.phase("")
+    sides = {"reference": reference_capture, "candidate": candidate}
+    branches = starts.branches(stack, reference, sides, ledger, root)
+    return _Scored(stack=stack, captures=captures, repeats=repeats, ledger=ledger, branches=branches)
+
+
+def _close(
+    scored: _Scored | None,
+    report: RunReport,
+    references: dict[Path, Reference],
+    first: dict[Path, Future[Capture]],
+    store: Store,
+    results: Path,
+    observer_for: ObserverFor,
+) -> None:
+    """Write the bundle of a scored stack and report it, or what stopped it."""
+    if scored is None:
+        return
+    stack = scored.stack
+    try:
+        report.measured.append(_bundle(scored, references, first, store, results, observer_for(stack.label)))
+    except SuiteError as error:
+        report.failed[stack.label] = error
+
+
+def _bundle(
+    scored: _Scored,
+    references: dict[Path, Reference],
+    first: dict[Path, Future[Capture]],
+    store: Store,
+    results: Path,
+    observer: Observer,
+) -> Measured:
+    stack, captures, repeats, ledger = scored.stack, scored.captures, scored.repeats, scored.ledger
+    floor = floor_of(repeats)
+    file = stack.manifest.reference_file
+    if file is None or ledger is None:
+        return Measured(name=stack.label, role=stack.manifest.role, bundle=None, floor=floor, lock=stack.lock)
+    reference, reference_capture, candidate = references[file], first[file].result(), captures[0]
+    branching = None if scored.branches is None else scored.branches()
+    replays = None if scored.replayed is None else scored.replayed.result()
     observer.phase("write bundle")
     bundle = write_bundle(
         BundleParts(
@@ -248,7 +324,8 @@ def _finish(
             repeats=repeats,
             band=band_members(find_bundles(results), reference=evidence_of(reference_capture)),
             arbiter=_arbiter(stack, references, first),
-            replays=None if replayed is None else replayed.result(),
+            branching=branching,
+            replays=replays,
             sbom=take_inventory(stack, store, observer),
             image=stack.runtime.image.facts if isinstance(stack.runtime, DockerRuntime) else None,
             performance=performance_of(captures),

@@ -6,6 +6,7 @@ from typing import Any
 
 from tabulate import tabulate
 
+from suite.branch.show import summary_line
 from suite.bundle.read import Bundle, open_bundle
 from suite.run.execute import Measured, RunReport
 from suite.score.summary import Headlines
@@ -20,6 +21,7 @@ def report_table(report: RunReport) -> str:
     parts = [tabulate(rows, headers=_HEADERS, disable_numparse=True)]
     parts += [_below(bundle) for bundle in list(bundles.values())[:1]]
     parts += [_band_line(report, bundles)] if bundles else []
+    parts += [summary_line(name, b.record.branches) for name, b in bundles.items() if b.record.branches is not None]
     parts += [f"{name}: {bundle.folder}" for name, bundle in bundles.items()]
     return "\n".join(part for part in parts if part)
 
