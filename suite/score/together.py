@@ -16,8 +16,8 @@ _AT_ONCE = 12
 def intervals_together(totals: Sequence[TurnTotals], names: Sequence[str]) -> tuple[LedgerIntervals, ...]:
     """What `suite.score.intervals.intervals_of` gives for each ledger, restricted to some quantities.
 
-    The draws depend on the number of turns and on the seed only, so ledgers with the same probes in the same turns share
-    them: each interval is the one that its ledger has alone, to the last bits of a sum.
+    The draws depend on the number of turns and on the seed only, so ledgers with the same probes in the same turns
+    share them: each interval is the one that its ledger has alone, to the last bits of a sum.
 
     Args:
         totals: Sums per turn, of any ledgers.
@@ -43,11 +43,12 @@ def intervals_together(totals: Sequence[TurnTotals], names: Sequence[str]) -> tu
 
 def _batch(totals: Sequence[TurnTotals], names: Sequence[str]) -> list[Bootstrap | None]:
     first = totals[0]
-    sums = {f"{place} {name}": one.sums[name] for place, one in enumerate(totals) for name in names}
+    # A name begins as it does alone: counts are told from divergences by it.
+    sums = {f"{name} {place}": one.sums[name] for place, one in enumerate(totals) for name in names}
     drawn = cluster_bootstrap(replace(first, sums=sums))
     if drawn is None:
         return [None] * len(totals)
     return [
-        replace(drawn, intervals={name: drawn.intervals[f"{place} {name}"] for name in names})
+        replace(drawn, intervals={name: drawn.intervals[f"{name} {place}"] for name in names})
         for place in range(len(totals))
     ]

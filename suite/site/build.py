@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from suite.errors import InvalidInput
+from suite.errors import InvalidInput, SuiteError
 from suite.files import sha256_bytes
 from suite.observer import Observer, SilentObserver
 from suite.site.cache import Cache, MadeFile
@@ -132,7 +132,7 @@ def _measured(groups: Sequence[Sequence[Found]], options: BuildOptions) -> Itera
     if options.workers < 2 or sum(map(len, groups)) < _IN_PROCESS:
         yield from map(measure, groups)
         return
-    with _pool(options.workers) as pool:
+    with ProcessPoolExecutor(options.workers, _FRESH) as pool:
         yield from pool.map(measure, groups)
 
 
@@ -161,8 +161,8 @@ def _write(
     observer.phase("pages", total=len(due), unit="files")
     for path, size in _rendered(options, site, due, outputs):
         observer.advance(1)
-        if size is None:
-            made.refused.append(Refused(place=path, reason="not the file that the bundle names; it is not offered"))
+        if isinstance(size, str):
+            made.refused.append(Refused(place=path, reason=size))
             (options.out / path).unlink(missing_ok=True)
             continue
         made.files[path] = MadeFile(key=outputs[path].key, size_bytes=size)
@@ -172,23 +172,23 @@ def _write(
 
 def _rendered(
     options: BuildOptions, site: Site, due: Sequence[str], outputs: dict[str, Output | Copied]
-) -> Iterable[tuple[str, int | None]]:
+) -> Iterable[tuple[str, int | str]]:
     if options.workers < 2 or len(due) < _IN_PROCESS:
         renderer = Renderer()
         for path in due:
             yield path, make_file(outputs[path], options.out, renderer)
         return
     shares = [list(due[place :: options.workers * 4]) for place in range(options.workers * 4)]
-    with _pool(options.workers, initializer=_start_worker, initargs=(options, site)) as pool:
+    with ProcessPoolExecutor(options.workers, _FRESH, initializer=_start_worker, initargs=(options, site)) as pool:
         for result in pool.map(_work, shares):
             yield from result
 
 
-def make_file(output: Output | Copied, out: Path, renderer: Renderer) -> int | None:
+def make_file(output: Output | Copied, out: Path, renderer: Renderer) -> int | str:
     """Make one file and write it below `out`.
 
     Returns:
-        Its size in bytes; None for a copy whose source does not have the hash that it must have.
+        Its size in bytes, or why it was not made: the bundle is not what it was when its facts were read.
 
     Raises:
         InvalidInput: its path does not lie below `out`.
@@ -198,9 +198,12 @@ def make_file(output: Output | Copied, out: Path, renderer: Renderer) -> int | N
     if isinstance(output, Copied):
         data = output.read()
         if data is None or sha256_bytes(data) != output.sha256:
-            return None
+            return "not the file that the bundle names; it is not offered"
     else:
-        data = output.make(renderer)
+        try:
+            data = output.make(renderer)
+        except SuiteError as error:
+            return error.message
     target = out / output.path
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{secrets.token_hex(6)}.tmp")
@@ -235,11 +238,8 @@ def _sections(options: BuildOptions) -> tuple[Section, ...]:
     return all_sections(base_url=options.base_url)
 
 
-def _pool(workers: int, **options: object) -> ProcessPoolExecutor:
-    # Started fresh, not forked: numerical libraries hold threads.
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(max_workers=workers, mp_context=context, **options)  # type: ignore[arg-type]
-
+# Processes are started fresh, not forked: numerical libraries hold threads.
+_FRESH = multiprocessing.get_context("spawn")
 
 _worker: tuple[Path, dict[str, Output | Copied], Renderer] | None = None
 
@@ -250,7 +250,7 @@ def _start_worker(options: BuildOptions, site: Site) -> None:
     _worker = (options.out, outputs, Renderer())
 
 
-def _work(paths: Sequence[str]) -> list[tuple[str, int | None]]:
+def _work(paths: Sequence[str]) -> list[tuple[str, int | str]]:
     assert _worker is not None
     out, outputs, renderer = _worker
     return [(path, make_file(outputs[path], out, renderer)) for path in paths]

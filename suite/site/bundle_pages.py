@@ -28,6 +28,8 @@ LOG_NAME = "engine.log"
 LOG_SHOWN = 24_000
 """Characters of the engine's log on the page; the whole of it can be downloaded."""
 _MOST_GROUPS = 120
+_BOOLEANS = {"True": "true", "False": "false"}
+"""As manifests and locks write them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,7 +142,7 @@ def _page(view: _View, renderer: Renderer) -> bytes:
             )
             if len(groups) > 1
         ],
-        settings=settings_table(bundle),
+        settings=[tuple(_BOOLEANS.get(cell, cell) for cell in row) for row in settings_table(bundle)],
         lock_rows=list(lock_rows(reference, lock)),
         environment=environment_rows(receipt),
         receipt_ranks=receipt_tables(receipt),
@@ -148,8 +150,7 @@ def _page(view: _View, renderer: Renderer) -> bytes:
             facts,
             lock,
             reference,
-            receipt=receipt,
-            invalid_rows=headlines.invalid_rows,
+            headlines=headlines,
             dtype=bundle.record.evidence.candidate.dtype,
         ),
         arbiter=_arbiter(bundle),

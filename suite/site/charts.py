@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.site.facts import BundleFacts, WindowFacts
@@ -11,6 +11,7 @@ from suite.site.facts import BundleFacts, WindowFacts
 CLASSES = ("tied", "uncertain", "leaning", "confident")
 """Flip classes in the order in which they are drawn."""
 STRIP_BINS = 600
+_LONGEST_LABEL = 26
 HISTOGRAM_EDGES = tuple(10 ** (k / 4) for k in range(-32, 9))
 """Quarter decades from 1e-8 to 100 nats; what lies below or above falls into the first or last bin."""
 
@@ -40,6 +41,7 @@ class IntervalRow:
     """One stack as a dot with its interval."""
 
     bundle: BundleFacts
+    label: str
     y: float
     dot: float
     low: float | None
@@ -88,14 +90,16 @@ def class_bar(counts: Counted, *, top: int, width: float = 100.0) -> tuple[Part,
     return tuple(parts)
 
 
-def interval_chart(bundles: Sequence[BundleFacts], *, width: int = 620, left: int = 210) -> IntervalChart:
+def interval_chart(bundles: Sequence[BundleFacts], names: Mapping[str, str], *, width: int = 500) -> IntervalChart:
     """Flips with their intervals on a scale of log(1 + count), so that 0 and 1,000 both have a place.
 
     Args:
         bundles: Rows from top to bottom, all of one table.
-        width: Of the drawing.
-        left: Where the axis begins; names stand before it.
+        names: Short name of each bundle's name; a long one is cut, and stands whole in the table.
+        width: Of the drawing; narrow, so that its letters can be read on a phone.
     """
+    labels = [_cut(names[bundle.name]) for bundle in bundles]
+    left = 22 + round(6.8 * max(map(len, labels)))
     highest = max([1.0, *(max(b.flips, b.flips_interval[1] if b.flips_interval else 0) for b in bundles)])
     right, row, head = width - 14, 22, 20
     scale = (right - left) / math.log10(1 + highest)
@@ -106,12 +110,13 @@ def interval_chart(bundles: Sequence[BundleFacts], *, width: int = 620, left: in
     rows = tuple(
         IntervalRow(
             bundle=bundle,
+            label=label,
             y=head + row * (number + 0.5),
             dot=place(bundle.flips),
             low=place(bundle.flips_interval[0]) if bundle.flips_interval else None,
             high=place(bundle.flips_interval[1]) if bundle.flips_interval else None,
         )
-        for number, bundle in enumerate(bundles)
+        for number, (bundle, label) in enumerate(zip(bundles, labels, strict=True))
     )
     values = [0, *(step * 10**power for power in range(9) for step in (1, 3) if step * 10**power <= highest)]
     band = [bundle.flips for bundle in bundles if bundle.is_band]
@@ -125,7 +130,11 @@ def interval_chart(bundles: Sequence[BundleFacts], *, width: int = 620, left: in
     )
 
 
-def histogram(counts: Sequence[int], *, rounding: float | None, width: int = 620, height: int = 120) -> Bars:
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
+
+
+def histogram(counts: Sequence[int], *, rounding: float | None, width: int = 500, height: int = 110) -> Bars:
     """The distribution of a divergence over probes.
 
     Args:
@@ -145,7 +154,7 @@ def histogram(counts: Sequence[int], *, rounding: float | None, width: int = 620
         bins = 4 * (math.log10(value) + 8)
         return round(min(max(bins * each, 0.0), width), 1)
 
-    ticks = tuple(Tick(at=place(10.0**power), label=f"1e{power}" if power else "1") for power in range(-8, 2, 2))
+    ticks = tuple(Tick(at=place(10.0**power), label=f"1e{power}" if power else "1") for power in range(-8, 1, 2))
     marks = (Tick(at=place(rounding), label="rounding alone"),) if rounding else ()
     return Bars(width=width, height=height, bars=bars, ticks=ticks, marks=marks)
 

@@ -1,12 +1,11 @@
-"""The methodology block: an answer to every question that a divergence claim must answer, also where it is "not measured"."""
+"""The methodology block: an answer to every question that a divergence claim raises, also where it is unknown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
-
 from suite.manifest.lock import Lock
+from suite.score.summary import Headlines
 from suite.site.facts import BundleFacts, plain
 from suite.site.measure import source_text
 
@@ -22,7 +21,7 @@ class Answer:
 
 
 def disclosures(
-    facts: BundleFacts, lock: Lock, reference: Lock, *, receipt: dict[str, Any], invalid_rows: int, dtype: str
+    facts: BundleFacts, lock: Lock, reference: Lock, *, headlines: Headlines, dtype: str
 ) -> tuple[Answer, ...]:
     """The block of one bundle.
 
@@ -30,16 +29,13 @@ def disclosures(
         facts: Of the bundle.
         lock: Of the candidate.
         reference: Of the reference.
-        receipt: Of the candidate, as parsed; nothing in it is trusted.
-        invalid_rows: Rows that are not finite, which are counted and never left out.
+        headlines: Of the record.
         dtype: Of the captured rows of both sides.
     """
-    return tuple(_answers(facts, lock, reference, receipt, invalid_rows, dtype))
+    return tuple(_answers(facts, lock, reference, headlines, dtype))
 
 
-def _answers(
-    facts: BundleFacts, lock: Lock, reference: Lock, receipt: dict[str, Any], invalid_rows: int, dtype: str
-) -> Iterator[Answer]:
+def _answers(facts: BundleFacts, lock: Lock, reference: Lock, headlines: Headlines, dtype: str) -> Iterator[Answer]:
     def say(question: str, answer: str, *, is_open: bool = False) -> Answer:
         return Answer(question=question, answer=answer, is_open=is_open)
 
@@ -55,23 +51,17 @@ def _answers(
     )
     yield say(
         "Text",
-        f"{lock.workload.name}, workload SHA-256 {lock.workload.digest}, token ids SHA-256 {lock.workload.tokens_sha256}",
+        f"{lock.workload.name}, workload SHA-256 {lock.workload.digest}, tokens SHA-256 {lock.workload.tokens_sha256}",
     )
     yield say("Positions", _positions(facts, lock))
     yield say(
         "Context",
         f"{facts.workload_tokens:,} tokens of one session, max_model_len {facts.max_model_len:,}; never truncated",
     )
-    vocabulary = receipt.get("ranks")
-    size = vocabulary[0].get("vocab_size") if isinstance(vocabulary, list) and vocabulary else None
-    yield say(
-        "Vocabulary",
-        (f"{size:,} entries, " if type(size) is int else "")
-        + "all of them; only padding is cut. No top-k, no truncation",
-    )
+    yield say("Vocabulary", f"all {headlines.vocab_size:,} entries; only padding is cut. No top-k, no truncation")
     yield say(
         "Aggregation",
-        f"exactly rounded mean over n = {facts.n:,} probes; {invalid_rows:,} rows not finite, none excluded; "
+        f"exactly rounded mean over n = {facts.n:,} probes; {headlines.invalid_rows:,} rows not finite, none excluded; "
         f"quantiles interpolate between order statistics",
     )
     yield say(
@@ -87,7 +77,7 @@ def _answers(
     yield say("Factors", _factors(facts))
     yield say(
         "Rows of one table",
-        "only bundles with these reference rows, by SHA-256, at the same probes; all of them have the same base statistics",
+        "only bundles with these reference rows, by SHA-256, at the same probes: one base for all of them",
     )
     yield say(
         "Is the reference BF16?",

@@ -249,12 +249,19 @@ class Measured(_Kept):
     refused: tuple[Refused, ...] = ()
 
 
-def plain(value: Any) -> str:
-    """A setting as one reads it."""
+_DEEPEST = 8
+
+
+def plain(value: Any, *, depth: int = 0) -> str:
+    """A setting as one reads it; what lies deeper than eight levels is left out."""
+    if depth > _DEEPEST:
+        return "…"
     if value is None:
         return "not set"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, dict):
-        return ", ".join(f"{key}={plain(item)}" for key, item in value.items())
+        return ", ".join(f"{key}={plain(item, depth=depth + 1)}" for key, item in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(plain(item) for item in value)
+        return ", ".join(plain(item, depth=depth + 1) for item in value)
     return str(value)

@@ -43,15 +43,18 @@ def _home(site: Site, renderer: Renderer) -> bytes:
     by_gpu: dict[str, list[Guide]] = {}
     for guide in site.guides:
         by_gpu.setdefault(guide.gpu, []).append(guide)
-    # A card with more memory serves more readers' models; processors and unknown cards come last.
-    memory = {name: (gpu.memory_mib if (gpu := find_gpu(name)) else 0) for name in by_gpu}
-    ordered = sorted(by_gpu, key=lambda name: (-sum(len(g.bundles) for g in by_gpu[name]), memory[name] == 0, name))
+    ordered = sorted(
+        by_gpu, key=lambda name: (-sum(len(g.bundles) for g in by_gpu[name]), find_gpu(name) is None, name)
+    )
     return renderer.page(
         "home.html",
         path="index.html",
         title="suite: what one serving flag does to a local model’s answers",
         section="guides",
-        gpus=[(name, find_gpu(name), by_gpu[name]) for name in ordered],
+        gpus=[
+            (name, find_gpu(name), sorted(by_gpu[name], key=lambda guide: (not guide.bundles, guide.model)))
+            for name in ordered
+        ],
         newest=site.bundles[:_NEWEST],
         num_bundles=len(site.bundles),
     )

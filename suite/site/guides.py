@@ -38,6 +38,21 @@ class Table:
     """Flips of the row with the most."""
     grid: Grid | None
 
+    @property
+    def has_calls(self) -> bool:
+        """Whether turns of any row were replayed."""
+        return any(bundle.calls for _, bundle in self.rows)
+
+    @property
+    def has_consequences(self) -> bool:
+        """Whether flips of any row were followed."""
+        return any(bundle.consequences for _, bundle in self.rows)
+
+    @property
+    def has_p999(self) -> bool:
+        """Whether there are enough probes for p99.9."""
+        return any(bundle.kl.p999 is not None for _, bundle in self.rows)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Grid:
@@ -59,6 +74,8 @@ class Command:
     """The measurement of exactly this stack."""
     manifest: ManifestFacts | None
     is_reference: bool = False
+    is_measured_reference: bool = False
+    """Whether bundles of this page were measured against it."""
 
 
 class Guides:
@@ -85,7 +102,8 @@ class Guides:
 
 
 def _page(guide: Guide, bundles: Mapping[str, BundleFacts], renderer: Renderer) -> bytes:
-    tables = tuple(table_of(cohort, bundles) for cohort in guide.cohorts)
+    every = [bundle.name for bundle in guide.bundles]
+    tables = tuple(table_of(cohort, bundles, every) for cohort in guide.cohorts)
     main = next((table for table in tables if len(table.rows) > 1), tables[0] if tables else None)
     pick = next((table.verdict.pick for table in tables if table.verdict.pick), None)
     commands = commands_of(guide)
@@ -106,17 +124,23 @@ def _page(guide: Guide, bundles: Mapping[str, BundleFacts], renderer: Renderer) 
     )
 
 
-def table_of(cohort: CohortFacts, bundles: Mapping[str, BundleFacts]) -> Table:
-    """One table's view."""
+def table_of(cohort: CohortFacts, bundles: Mapping[str, BundleFacts], every: Sequence[str]) -> Table:
+    """One table's view.
+
+    Args:
+        cohort: The table.
+        bundles: By bundle.
+        every: Names of all bundles of the guide, from which a lone row's short name is taken.
+    """
     rows = tuple((row, bundles[row.bundle_id]) for row in cohort.rows)
     shown = [bundle for _, bundle in rows]
-    names = short_names([bundle.name for bundle in shown])
+    names = short_names([bundle.name for bundle in shown] if len(shown) > 1 else every)
     return Table(
         cohort=cohort,
         rows=rows,
         names=names,
         verdict=verdict_of(cohort, bundles, names),
-        chart=interval_chart(shown) if len(shown) > 1 else None,
+        chart=interval_chart(shown, names) if len(shown) > 1 else None,
         top=max([bundle.flips for bundle in shown], default=0),
         grid=grid_of(shown),
     )
@@ -194,16 +218,24 @@ def _measured(bundle: BundleFacts, manifests: Mapping[str, ManifestFacts]) -> It
             bundle=None,
             manifest=manifests.get(reference.name),
             is_reference=True,
+            is_measured_reference=True,
         )
 
 
 def _chosen(commands: Sequence[Command], pick: BundleFacts | None) -> int:
-    """Which command stands open: that of the verdict, else the reference's, else the first with a command."""
+    """Which command stands open: that of the verdict, else a measured reference's, else what the repository puts first.
+
+    Manifests at the top of their folder are those that it puts first.
+    """
     if pick is not None:
         for place, command in enumerate(commands):
             if command.bundle is not None and command.bundle.bundle_id == pick.bundle_id:
                 return place
-    for place, command in enumerate(commands):
-        if command.is_reference and command.facts.shown:
+    shown = [(place, command) for place, command in enumerate(commands) if command.facts.shown]
+    for place, command in shown:
+        if command.is_measured_reference:
             return place
-    return next((place for place, command in enumerate(commands) if command.facts.shown), 0)
+    for place, command in shown:
+        if not command.is_reference and command.manifest is not None and "/" not in command.manifest.path:
+            return place
+    return next((place for place, command in shown if not command.is_reference), shown[0][0] if shown else 0)

@@ -91,7 +91,9 @@ def command_of(stack: Launchable, *, weights: str) -> CommandFacts:
 
 
 def launches(folder: Path | None) -> tuple[ManifestFacts, ...]:
-    """Every manifest below a folder, by path; those that cannot be loaded are passed over, since `check` names them.
+    """Every manifest below a folder, those at its top first.
+
+    What cannot be loaded is passed over: `suite manifest check` says why.
 
     Args:
         folder: Of manifests; None: there are none.
@@ -100,7 +102,8 @@ def launches(folder: Path | None) -> tuple[ManifestFacts, ...]:
         return ()
     loader = Loader()
     found = []
-    for path in sorted(folder.rglob("*")):
+    paths = sorted(folder.rglob("*"), key=lambda path: (len(path.parts), len(path.name), path))
+    for path in paths:
         relative = path.relative_to(folder)
         if path.suffix not in SUFFIXES or any(part.startswith("_") for part in relative.parts):
             continue

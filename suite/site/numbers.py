@@ -22,10 +22,10 @@ def share(value: int, n: int) -> str:
 
 
 def nats(value: float | None) -> str:
-    """A divergence, three figures: `0.0243`, `6.2e-04`."""
+    """A divergence, three figures: `0.0243`, `0.00062`; below 0.0001 two: `6.2e-05`."""
     if value is None:
         return "invalid"
-    return "0" if value == 0 else f"{value:.1e}" if value < 0.001 else f"{value:.3g}"
+    return "0" if value == 0 else f"{value:.1e}" if value < 0.0001 else f"{value:.3g}"
 
 
 def bound(value: float) -> str:

@@ -12,7 +12,8 @@ from suite.stack.home import suite_home
 
 def default_cache(out: Path) -> Path:
     """Where builds of the site in `out` remember what they did: in the state folder, so that nothing private of this
-    machine lies in a folder that is published."""
+    machine lies in a folder that is published.
+    """
     return suite_home() / "sites" / key_of(str(out.absolute()))[:16]
 
 

@@ -82,7 +82,7 @@ class PublishedRow(_Strict):
         assert self.n is not None
         assert self.percent is not None
         digits = len(f"{self.percent!r}".partition(".")[2])
-        return abs(round(100 * flips / self.n, digits) - self.percent) < 0.5 * 10**-digits
+        return bool(abs(round(100 * flips / self.n, digits) - self.percent) < 0.5 * 10**-digits)
 
 
 class PublishedTable(_Strict):
@@ -91,12 +91,20 @@ class PublishedTable(_Strict):
     gpu: Text
     model: Text
     title: Text
-    baseline: Text
+    baseline: Annotated[str, Field(max_length=300)] = ""
+    """Empty where nothing is compared."""
     population: Text
     """Which positions, by which path."""
     columns: tuple[Literal["flips", "value", "outcome"], ...]
     rows: Annotated[tuple[PublishedRow, ...], Field(min_length=1)]
+    outcomes: str = "Tool calls"
+    """What the outcomes speak of."""
     note: str = ""
+
+    @property
+    def has_places(self) -> bool:
+        """Whether rows are of different places."""
+        return any(row.where for row in self.rows)
 
 
 class Published(_Strict):

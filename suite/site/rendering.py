@@ -6,7 +6,7 @@ import json
 import posixpath
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 
 from suite.site.charts import Counted, Part, class_bar
@@ -14,6 +14,8 @@ from suite.site.numbers import FILTERS
 from suite.site.resources import site_folder
 from suite.site.text import visible
 from suite.site.urls import allowed_url
+
+_PATH_SIGNS = dict.fromkeys(map(ord, "MmVvHhLlZz0123456789.,- "))
 
 
 class Renderer:
@@ -33,6 +35,7 @@ class Renderer:
         self._environment.filters |= FILTERS
         self._environment.filters["outside"] = allowed_url
         self._environment.filters["long"] = _long
+        self._environment.filters["drawn"] = _drawn
         self._environment.filters["class_bar"] = _class_bar
 
     def page(self, template: str, *, path: str, title: str, **context: Any) -> bytes:
@@ -70,9 +73,15 @@ def script_call(function: str, value: Any) -> bytes:
 
 def _finalise(value: Any) -> Any:
     """Applied to everything that a template prints, before it is escaped."""
-    if isinstance(value, Markup) or not isinstance(value, str):
+    if isinstance(value, Markup | bool | int | float | Undefined):
         return value
-    return visible(value)
+    return visible(str(value))
+
+
+def _drawn(path: str) -> Markup:
+    """The commands of an SVG path that this program computed: longer than any text, and of a few letters only."""
+    assert not path.translate(_PATH_SIGNS)
+    return Markup("{}").format(path)
 
 
 def _class_bar(counts: Counted, top: int) -> tuple[Part, ...]:

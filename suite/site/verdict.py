@@ -88,5 +88,5 @@ def _listed(rows: Sequence[tuple[RowFacts, BundleFacts]], names: Mapping[str, st
 
 
 def _number(count: int) -> str:
-    words = ("No other", "One other", "Two others", "Three others", "Four others", "Five others", "Six others")
-    return words[count] if count < len(words) else f"{count} others"
+    words = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
+    return f"{words[count] if count < len(words) else count} {'other' if count == 1 else 'others'}"
