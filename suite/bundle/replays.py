@@ -69,8 +69,8 @@ def check_replays(
         replay_turns(session, [turn.message for turn in turns])
     ):
         raise VerificationFailed("its turns are not those of the session", where=REPLAYS_NAME)
-    for run in record.runs:
-        for claimed_answer, answer in zip(run.answers, rejudged(run, session).answers, strict=True):
+    for run, again in zip(record.runs, rejudged(record.runs, session), strict=True):
+        for claimed_answer, answer in zip(run.answers, again.answers, strict=True):
             if claimed_answer != answer:
                 raise VerificationFailed(
                     f"turn {answer.message}, sample {answer.sample} of the {run.side}: the bundle claims "

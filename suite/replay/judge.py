@@ -127,13 +127,21 @@ class Judge:
         return self._expected
 
 
-def rejudged(run: Run, session: Session) -> Run:
-    """The same answers, judged by this version of the ladder."""
+def rejudged(runs: Sequence[Run], session: Session) -> tuple[Run, ...]:
+    """The same answers, judged by this version of the ladder.
+
+    Args:
+        runs: Of one record. Their answers are gone through turn by turn, so that what is known there is found once.
+        session: The one that was replayed.
+
+    Raises:
+        InvalidInput: an answer names an unknown format.
+    """
     judge = Judge(session)
-    answers = []
-    for answer in run.answers:
-        again = judge.answer(
-            Written(
+    again: list[list[Answer]] = [[] for _ in runs]
+    for answers in zip(*(run.answers for run in runs), strict=True):
+        for answer, done in zip(answers, again, strict=True):
+            written = Written(
                 message=answer.message,
                 sample=answer.sample,
                 seed=answer.seed,
@@ -145,9 +153,8 @@ def rejudged(run: Run, session: Session) -> Run:
                 error=answer.error,
                 reasoning_open=answer.reasoning_open,
             )
-        )
-        answers.append(again.model_copy(update={"followed": answer.followed}))
-    return run.model_copy(update={"answers": tuple(answers)})
+            done.append(judge.answer(written).model_copy(update={"followed": answer.followed}))
+    return tuple(run.model_copy(update={"answers": tuple(done)}) for run, done in zip(runs, again, strict=True))
 
 
 def format_in(texts: Sequence[str]) -> str:

@@ -232,7 +232,8 @@ def _run(
             write_atomic(path, canonical_json(found.model_dump(mode="json")))
         else:
             observer.note(f"{stack.label}, {settings}: answers of an earlier replay")
-    return rejudged(found, work.session).model_copy(
+    (judged,) = rejudged([found], work.session)
+    return judged.model_copy(
         update={"side": side, "settings": settings, "name": stack.label, "lock_digest": stack.lock.digest}
     )
 
