@@ -10,12 +10,12 @@ from suite.grade.record import CallRecord, LiteralsRecord
 
 FOLDER = Path(__file__).parent / "sample"
 END = 2
-_STATES = {"<tool_call>": "e", "\n<function=": "n"}
+_IDS = {"<|im_end|>": END, "\n</parameter>": 200}
 
 
 def future(role: Role, first: int, texts: list[str], **values: Any) -> Future:
     """A future of made-up ids: the first one given, the others counted up from the text."""
-    ids = [first, *(END if text == "<|im_end|>" else 1000 + sum(text.encode()) for text in texts[1:])]
+    ids = [first, *(_IDS.get(text, 1000 + sum(text.encode())) for text in texts[1:])]
     common = {
         "role": role,
         "first_token_id": first,
