@@ -29,6 +29,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "logits": {"codec": "logits", "stride": 1, "ranges": []},
     # Four ranges of 500 tokens, as around tool calls.
     "ranges": {"codec": "logits", "stride": None, "ranges": "four"},
+    # Every position scored in FP64 against a stored reference while the engine runs: scores and hidden states are
+    # written, no logits. The reference is the stack's own capture, so every divergence must be 0.
+    "streaming": {"codec": "hidden", "stride": 1, "ranges": []},
 }
 
 
@@ -69,6 +72,8 @@ def main() -> None:
     prefill(llm, tokens)  # first use compiles kernels
 
     names = [name for name in options.variants.split(",") if name]
+    if "streaming" in names:
+        options.reference = stored_reference(llm, tokens, work, options)
     rounds = []
     for number in range(options.repeats):
         order = ["plain", *names]
@@ -88,9 +93,9 @@ def main() -> None:
         shutil.rmtree(options.keep, ignore_errors=True)
         shutil.move(work / "hidden", options.keep)
     shutil.rmtree(work, ignore_errors=True)
-    print(json.dumps({k: v for k, v in report.items() if k != "rounds"}, indent=1))
+    print(json.dumps({k: v for k, v in report.items() if k not in ("rounds", "chunks")}, indent=1))
     if options.json:
-        options.json.write_text(json.dumps(report, indent=1))
+        options.json.write_text(json.dumps({k: v for k, v in report.items() if k != "chunks"}, indent=1))
 
 
 def prefill(llm: Any, tokens: np.ndarray) -> float:
@@ -121,6 +126,7 @@ def captured(llm: Any, name: str, tokens: np.ndarray, work: Path, options: Any, 
         "kept": [],
         "compare": False,
         "trusted_until": 0,
+        "score": options.reference if name == "streaming" else None,
     }
     started = time.perf_counter()
     llm.collective_rpc("suite_arm", args=(spec,))
@@ -136,7 +142,38 @@ def captured(llm: Any, name: str, tokens: np.ndarray, work: Path, options: Any, 
         "writer_busy_seconds": round(result["writer_seconds"], 3),
         "drain_seconds": round(seconds - inner, 4),
     }
+    if name == "streaming":
+        assert not result["not_streamed"], result["not_streamed"]
+        report["captures"][name] |= streamed_facts(out / ".streamed.npz")
+    report.setdefault("chunks", {})[name] = result["chunks"]
     return seconds
+
+
+def stored_reference(llm: Any, tokens: np.ndarray, work: Path, options: Any) -> dict[str, Any]:
+    """A capture of hidden states with its fingerprints, and the head, as a reference has them."""
+    options.reference = None
+    scratch: dict[str, Any] = {}
+    captured(llm, "hidden", tokens, work, options, scratch)
+    shards = [llm.collective_rpc("suite_save_head", args=(str(work / "heads"),))[0]["sha256"]]
+    folder = work / "reference"
+    shutil.move(work / "hidden", folder)
+    started = time.perf_counter()
+    for chunk in scratch["chunks"]["hidden"]:
+        arguments = (str(folder), chunk, str(work / "heads"), shards, options.rows_per_gemm)
+        llm.collective_rpc("suite_fingerprint", args=arguments)
+    print(f"fingerprint: {time.perf_counter() - started:.1f} s", flush=True)
+    chunks = [str(folder / chunk["file"]) for chunk in scratch["chunks"]["hidden"]]
+    return {"chunks": chunks, "heads": str(work / "heads"), "shards": shards, "rows_per_gemm": options.rows_per_gemm}
+
+
+def streamed_facts(path: Path) -> dict[str, Any]:
+    """What the scores of a stack against itself say."""
+    with np.load(path, allow_pickle=False) as arrays:
+        return {
+            "flips": int(arrays["flip"].sum()),
+            "largest_kl": float(arrays["kl_ref_cand"].max()),
+            "rows_as_captured": int(arrays["reference_captured"].sum()),
+        }
 
 
 def summary(rounds: list[dict[str, float]], names: list[str]) -> list[dict[str, Any]]:

@@ -13,14 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import safe_open
 
 from suite.agent.chunks import ChunkFile, Journal, file_sha256, read_journal, start_journal
+from suite.agent.company import company
 from suite.agent.engine import armed, generate, start_engine, vllm_version
 from suite.agent.events import AgentFailure, Events, write_json
 from suite.agent.job import CaptureJob
 from suite.agent.positions import wanted_positions
 from suite.agent.recorded import read_tokens
+from suite.agent.scoring.job import save_arrays
+from suite.agent.scoring.streaming import settle
 from suite.agent.settings import effective_settings, mismatches
+from suite.agent.worker import STREAMED_NAME
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "tekken.json", "vocab.json")
 
@@ -64,6 +69,8 @@ def run(request: dict[str, Any], events: Events) -> None:
             captured = _capture(llm, job, tokens, codec, [], events)
     if head is not None:
         _fingerprint(llm, job, captured, head["sha256s"], events)
+    if job.score is not None:
+        _settle_streamed(job, job.score, captured, codec, events)
     if captured["non_finite_rows"]:
         raise AgentFailure(
             "non_finite",
@@ -129,7 +136,7 @@ def _resume(out: Path, job: CaptureJob) -> tuple[Journal, list[ChunkFile]]:
 
 def _job_digest(job: CaptureJob) -> str:
     """SHA-256 over what decides the chunks' bytes: the job without its paths, and the agent's own code."""
-    identity = {k: v for k, v in job.to_json().items() if k not in ("out", "heads", "model", "tokens")}
+    identity = {k: v for k, v in job.to_json().items() if k not in ("out", "heads", "model", "tokens", "score")}
     folder = Path(__file__).parent
     identity["agent"] = {path.name: file_sha256(path) for path in sorted(folder.glob("*.py"))}
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
@@ -195,21 +202,26 @@ def _capture(
     kept = whole[:-1]
     trusted = kept[-1].last_position + 1 if kept else 0
     spec = _spec(job, codec, kept=[dataclasses.asdict(c) for c in kept], compare=bool(whole), trusted_until=trusted)
+    if codec == "hidden" and job.path == "prefill" and not whole:
+        spec["score"] = job.score
     if whole:
         events.emit(
             "note", text=f"resuming after {len(kept)} whole chunks; chunk {len(kept)} is computed again and compared"
         )
     done, to_do = _split_ranges(job, trusted)
+    own = [len(tokens)] if job.path == "prefill" else [a for a, _ in to_do]
+    spec |= {"neighbours": job.neighbours, "own_lengths": own}
     name = f"capture {job.path}"
     events.phase(name, total=len(tokens) if job.path == "prefill" else sum(b for _, b in to_do), unit="tokens")
     if job.path == "prefill":
-        captured = armed(llm, spec, lambda: generate(llm, tokens, 1))
+        captured = armed(llm, spec, lambda: _generate(llm, job, tokens, 1, own))
     else:
-        captured = armed(llm, spec, lambda: _decode(llm, tokens, to_do, events))
+        captured = armed(llm, spec, lambda: _decode(llm, job, tokens, to_do, own, events))
         captured["steps"] = [(p, 1) for a, b in done for p in range(a, b - 1)] + captured["steps"]
     events.done(name)
     captured["chunks"] = [ChunkFile(**chunk) for chunk in captured["chunks"]]
     _require_complete(job, len(tokens), captured)
+    _require_company(job, captured)
     captured["vocab_size"] = llm.collective_rpc("suite_vocab_size")[0] if codec == "hidden" else captured["width"]
     return captured
 
@@ -233,10 +245,36 @@ def _require_complete(job: CaptureJob, num_tokens: int, captured: dict[str, Any]
         )
 
 
-def _decode(llm: Any, tokens: np.ndarray[Any, Any], ranges: Sequence[tuple[int, int]], events: Events) -> None:
+def _require_company(job: CaptureJob, captured: dict[str, Any]) -> None:
+    """Neighbours in every step, or the capture says nothing about them."""
+    alone = captured["steps_alone"]
+    if job.neighbours and alone:
+        raise AgentFailure(
+            "alone",
+            f"{alone} of {len(captured['steps'])} steps ran without all {job.neighbours} neighbours",
+            "let max_num_batched_tokens hold every request's share (extra.long_prefill_token_threshold), and the KV "
+            "cache all of them",
+        )
+
+
+def _generate(
+    llm: Any, job: CaptureJob, prompt: np.ndarray[Any, Any], new_tokens: int, own_lengths: Sequence[int]
+) -> None:
+    beside = company(prompt, new_tokens, neighbours=job.neighbours, own_lengths=own_lengths)
+    generate(llm, prompt, new_tokens, beside=beside)
+
+
+def _decode(
+    llm: Any,
+    job: CaptureJob,
+    tokens: np.ndarray[Any, Any],
+    ranges: Sequence[tuple[int, int]],
+    own_lengths: Sequence[int],
+    events: Events,
+) -> None:
     """One request per range: its prompt is all that comes before, and every step is forced to the recorded token."""
     for a, b in ranges:
-        generate(llm, tokens[:a], b - a)
+        _generate(llm, job, tokens[:a], b - a, own_lengths)
         events.emit("advance", count=b)
 
 
@@ -292,6 +330,30 @@ def _fingerprint(llm: Any, job: CaptureJob, captured: dict[str, Any], shards: li
     captured["chunks"] = done
     captured["non_finite_rows"] = sum(chunk.non_finite_rows for chunk in done)
     events.done("fingerprint")
+
+
+def _settle_streamed(
+    job: CaptureJob, score: dict[str, Any], captured: dict[str, Any], codec: str, events: Events
+) -> None:
+    """Check the scores made while the engine ran against the capture's fingerprints and leave them as one file."""
+    path = Path(job.out) / STREAMED_NAME
+    if codec != "hidden" or not path.is_file():
+        why = captured.get("not_streamed") or "only a whole prefill capture of hidden states is"
+        events.emit("note", text=f"not scored while the engine ran: {why}")
+        path.unlink(missing_ok=True)
+        return
+    stored: dict[str, list[Any]] = {"top_ids": [], "largest": [], "logsumexp": []}
+    for chunk in captured["chunks"]:
+        with safe_open(str(Path(job.out) / chunk.file), framework="pt") as file:
+            stored["top_ids"].append(file.get_tensor("top_ids").numpy())
+            stored["largest"].append(file.get_tensor("top_logits")[:, 0].double().numpy())
+            stored["logsumexp"].append(file.get_tensor("logsumexp").numpy())
+    with np.load(path, allow_pickle=False) as arrays:
+        streamed = dict(arrays)
+    save_arrays(
+        Path(score["columns"]), settle(streamed, {name: np.concatenate(parts) for name, parts in stored.items()})
+    )
+    path.unlink()
 
 
 def _tokenizer_size(job: CaptureJob) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,12 +32,18 @@ def start_engine(model: str, settings: dict[str, Any]) -> Any:
         ) from error
 
 
-def generate(llm: Any, prompt: np.ndarray[Any, Any], new_tokens: int) -> None:
-    """Read one prompt and generate exactly `new_tokens` tokens."""
+def generate(
+    llm: Any, prompt: np.ndarray[Any, Any], new_tokens: int, *, beside: Sequence[tuple[np.ndarray[Any, Any], int]] = ()
+) -> None:
+    """Read one prompt and generate exactly `new_tokens` tokens; the requests of `beside` are scheduled with it."""
     from vllm import SamplingParams
 
-    parameters = SamplingParams(temperature=0.0, max_tokens=new_tokens, ignore_eos=True, detokenize=False)
-    llm.generate([{"prompt_token_ids": prompt.tolist()}], parameters, use_tqdm=False)
+    requests = [(prompt, new_tokens), *beside]
+    prompts = [{"prompt_token_ids": ids.tolist()} for ids, _ in requests]
+    parameters = [
+        SamplingParams(temperature=0.0, max_tokens=count, ignore_eos=True, detokenize=False) for _, count in requests
+    ]
+    llm.generate(prompts, parameters, use_tqdm=False)
 
 
 def armed(llm: Any, spec: dict[str, Any], work: Callable[[], None]) -> dict[str, Any]:

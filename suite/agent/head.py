@@ -87,6 +87,18 @@ def describe_head(model: Any) -> dict[str, Any] | None:
     }
 
 
+def head_of(parts: dict[str, Any]) -> Head:
+    """The head that `describe_head` found, whole on one rank, over the engine's own weights."""
+    return Head(
+        weights=(parts["weight"],),
+        biases=(parts["bias"],),
+        vocab_size=parts["vocab_size"],
+        scale=parts["scale"],
+        soft_cap=parts["soft_cap"],
+        dtype=getattr(torch, parts["dtype"]),
+    )
+
+
 def _owner_of_head(model: Any) -> Any | None:
     """The (possibly nested, in multimodal models) module that has both an `lm_head` and a `logits_processor`."""
     for module in (model, getattr(model, "language_model", None)):

@@ -9,6 +9,7 @@ token that the decode path replaces by the recorded one.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,17 @@ from safetensors.torch import load_file
 
 from suite.agent.chunks import ChunkFile
 from suite.agent.events import AgentFailure, Events, failure_of
-from suite.agent.head import Head, describe_head, fingerprint, load_head, pad_rows, save_shard
+from suite.agent.head import Head, describe_head, fingerprint, head_of, load_head, pad_rows, save_shard
 from suite.agent.positions import probe_sample, wanted_positions
 from suite.agent.receipt import worker_receipt
 from suite.agent.rows import number_facts
+from suite.agent.scoring.job import save_arrays
+from suite.agent.scoring.streaming import StreamingScores
 from suite.agent.sink import RowSink, save_chunk
 from suite.agent.steps import Step, read_steps
+
+STREAMED_NAME = ".streamed.npz"
+"""Scores made while the engine ran, before they are checked against the fingerprints."""
 
 
 class _Capture:
@@ -32,6 +38,7 @@ class _Capture:
 
     def __init__(self, spec: dict[str, Any], rank: int) -> None:
         self.rank = rank
+        self.out = Path(spec["out"])
         self.path: str = spec["path"]
         self.codec: str = spec["codec"]
         self.tokens = np.load(spec["tokens"])
@@ -43,7 +50,10 @@ class _Capture:
             trusted_until=spec["trusted_until"],
         )
         self.rows_per_gemm: int = spec["rows_per_gemm"]
+        self.neighbours: int = spec.get("neighbours", 0)
+        self.own_lengths = frozenset(spec.get("own_lengths", ()))
         self.steps: list[tuple[int, int]] = []
+        self.steps_alone = 0
         self.hook_seconds = 0.0
         self.dtype = ""
         self.width = 0
@@ -53,7 +63,7 @@ class _Capture:
         self.sink: RowSink | None = None
         if rank == 0 and self.codec != "sanity":
             self.sink = RowSink(
-                Path(spec["out"]),
+                self.out,
                 tokens=self.tokens,
                 chunk_rows=min(spec["chunk_rows"], max(1, int(self.wanted.sum()))),
                 kept=[ChunkFile(**chunk) for chunk in spec["kept"]],
@@ -63,7 +73,27 @@ class _Capture:
         self.nll_sum = 0.0
         self.nll_count = 0
         self.current: tuple[Step, torch.Tensor] | None = None
-        self.events = Events(Path(spec["out"])) if rank == 0 else None
+        self.streaming: StreamingScores | None = None
+        self.not_streamed = ""
+        self.events = Events(self.out) if rank == 0 else None
+
+    def stream(self, rows: torch.Tensor, positions: np.ndarray[Any, Any]) -> None:
+        """Score a step's rows, if that was asked for; a failure ends the scoring and not the capture."""
+        if self.streaming is None:
+            return
+        try:
+            self.streaming.push(rows, positions)
+        except (AgentFailure, torch.OutOfMemoryError) as error:
+            self.streaming, self.not_streamed = None, str(error)
+
+    def own(self, steps: Sequence[Step]) -> list[Step]:
+        """The captured request's share of a scheduler step: neighbours have prompts of other lengths."""
+        return [step for step in steps if not self.neighbours or step.prompt_tokens in self.own_lengths]
+
+    def note_step(self, position: int, count: int, *, requests: int) -> None:
+        """Remember a step, and whether all neighbours were in it."""
+        self.steps.append((position, count))
+        self.steps_alone += requests <= self.neighbours
 
     def stop(self, *, flush: bool) -> AgentFailure | None:
         """End the writer; what went wrong in it, if anything did."""
@@ -148,6 +178,21 @@ class CaptureWorker:
             runner.sampler = _ForcingSampler(runner.sampler, self)
             self._suite_wrapped = True
         self._suite_capture = _Capture(spec, get_tensor_model_parallel_rank())
+        if spec.get("score") is not None:
+            self._suite_begin_streaming(self._suite_capture, spec)
+
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
+    def _suite_begin_streaming(self, capture: _Capture, spec: dict[str, Any]) -> None:
+        parts = describe_head(self.model_runner.get_model())  # type: ignore[attr-defined]
+        if parts is None or self.vllm_config.parallel_config.tensor_parallel_size != 1:  # type: ignore[attr-defined]
+            capture.not_streamed = "the whole head must lie on one device, unquantised"
+            return
+        device = str(self.device)  # type: ignore[attr-defined]
+        head = head_of(parts)
+        try:
+            capture.streaming = StreamingScores(spec["score"], head, device, capture.rows_per_gemm, capture.tokens)
+        except torch.OutOfMemoryError as error:
+            capture.not_streamed = str(error)
 
     def suite_disarm(self) -> dict[str, Any] | None:
         """Write what is left and stop keeping rows; rank 0 returns the chunks, steps and counts, or its failure."""
@@ -160,6 +205,7 @@ class CaptureWorker:
             return {"failure": [failure.kind, failure.message, failure.hint]}
         result: dict[str, Any] = {
             "steps": capture.steps,
+            "steps_alone": capture.steps_alone,
             "width": capture.width,
             "dtype": capture.dtype,
             "hook_seconds": capture.hook_seconds,
@@ -172,6 +218,12 @@ class CaptureWorker:
                 "non_finite_rows": capture.sink.non_finite_rows,
                 "writer_seconds": capture.sink.busy_seconds,
             }
+        if capture.streaming is not None:
+            try:
+                save_arrays(capture.out / STREAMED_NAME, capture.streaming.finish())
+            except AgentFailure as error:
+                capture.not_streamed = str(error)
+        result["not_streamed"] = capture.not_streamed
         self._suite_probe = (capture.probe_positions, capture.probe_rows)
         return result
 
@@ -253,16 +305,18 @@ class CaptureWorker:
         if capture is None or hidden is None:  # a pipeline rank before the last has none
             return
         started = time.perf_counter()
-        for step in read_steps(runner, state):
+        capture.current = None
+        steps = list(read_steps(runner, state))
+        for step in capture.own(steps):
             count = min(step.count, step.prompt_tokens - step.position)
             if capture.path == "decode":
                 capture.current = (step, hidden)
                 if step.position >= step.prompt_tokens:
-                    capture.steps.append((step.position, step.count))
+                    capture.note_step(step.position, step.count, requests=len(steps))
                 continue
             if count <= 0:
                 continue
-            capture.steps.append((step.position, count))
+            capture.note_step(step.position, count, requests=len(steps))
             if capture.events is not None and capture.codec != "sanity":
                 capture.events.emit("advance", count=count)
             local = np.flatnonzero(capture.wanted[step.position : step.position + count])
@@ -276,6 +330,7 @@ class CaptureWorker:
         """Hidden states of a step go out in one piece; the head is applied to blocks of constant size."""
         if capture.codec == "hidden":
             _push(capture, rows, positions)
+            capture.stream(rows, positions)
         for start in range(0, len(positions), capture.rows_per_gemm):
             block = slice(start, start + capture.rows_per_gemm)
             if capture.codec != "hidden" or not capture.probe_wanted.isdisjoint(positions[block].tolist()):

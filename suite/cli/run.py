@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     help="A reference pack (file, folder or URL); may be given again. $SUITE_REFERENCES may list more, by spaces.",
 )
 @click.option("--resume", is_flag=True, help="Go on from the whole chunks that an interrupted run left.")
+@click.option(
+    "--streaming",
+    is_flag=True,
+    help="Score while the engine runs: wants room for a second output head on the card.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 def run(
@@ -47,6 +52,7 @@ def run(
     jobs: int | None,
     packs: tuple[str, ...],
     resume: bool,
+    streaming: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -70,6 +76,7 @@ def run(
                 repeats=repeats,
                 jobs=jobs,
                 resume=resume,
+                streaming=streaming,
                 packs=packs,
                 standing_packs=os.environ.get("SUITE_REFERENCES", "").split(),
             )

@@ -69,6 +69,7 @@ def capture_start(
     sanity_max_nll: float | None,
     observer: Observer,
     cancelled: threading.Event | None = None,
+    streamed_against: Capture | None = None,
 ) -> Capture:
     """Return start number `start` of `stack`, capturing it in a fresh process if the store lacks it.
 
@@ -80,6 +81,7 @@ def capture_start(
         sanity_max_nll: Highest believable mean NLL of the first positions, nats; None: ln of the vocabulary size.
         observer: Told each phase.
         cancelled: Ends the wait for another process that captures the same start.
+        streamed_against: A local capture of hidden states to score against while the engine runs.
 
     Raises:
         MissingPrerequisite: not enough disk space.
@@ -92,12 +94,27 @@ def capture_start(
         if found is not None:
             observer.note("found in the capture store")
             return found
-        _capture(stack, start, store=store, resume=resume, sanity_max_nll=sanity_max_nll, observer=observer)
+        _capture(
+            stack,
+            start,
+            store=store,
+            resume=resume,
+            sanity_max_nll=sanity_max_nll,
+            observer=observer,
+            reference=streamed_against,
+        )
         return open_capture(folder)
 
 
 def _capture(
-    stack: Stack, start: int, *, store: Store, resume: bool, sanity_max_nll: float | None, observer: Observer
+    stack: Stack,
+    start: int,
+    *,
+    store: Store,
+    resume: bool,
+    sanity_max_nll: float | None,
+    observer: Observer,
+    reference: Capture | None,
 ) -> None:
     lock = stack.lock
     folder = store.start_folder(lock.capture_digest, start)
@@ -122,12 +139,14 @@ def _capture(
             "codec": lock.capture.codec,
             "rows_per_gemm": lock.capture.rows_per_gemm,
             "chunk_rows": lock.capture.chunk_rows,
+            "neighbours": lock.capture.neighbours or 0,
             "expect": expected_settings(lock),
             "sanity_positions": SANITY_POSITIONS,
             "sanity_max_nll": sanity_max_nll,
             "lock_digest": lock.digest,
             "capture_digest": lock.capture_digest,
             "start": start,
+            "score": None if reference is None else _streaming(reference, paths),
         }
 
     call = AgentCall(
@@ -137,12 +156,35 @@ def _capture(
             "heads": Folder(host=store.heads, writable=True),
             "model": Folder(host=stack.model_folder),
             "inputs": Folder(host=inputs),
+            **({} if reference is None else {"reference": Folder(host=reference.folder)}),
         },
         request=request,
         environment=stack_environment(lock),
     )
     stack.runtime.call(call, observer)
     observer.phase("")
+
+
+def _streaming(reference: Capture, paths: Mapping[str, str]) -> dict[str, Any]:
+    return side_request(reference, paths["reference"], paths["heads"]) | {
+        "columns": f"{paths['out']}/{streamed_name(reference)}"
+    }
+
+
+def side_request(capture: Capture, folder: str, heads: str) -> dict[str, Any]:
+    """One capture of hidden states as the agent's scoring takes it, by the folders that the stack sees."""
+    assert capture.index.head is not None
+    return {
+        "chunks": [f"{folder}/{chunk.file}" for chunk in capture.index.chunks],
+        "heads": heads,
+        "shards": list(capture.index.head.sha256s),
+        "rows_per_gemm": capture.index.rows_per_gemm,
+    }
+
+
+def streamed_name(reference: Capture) -> str:
+    """File, in a candidate's start, of the scores against `reference` that were made while its engine ran."""
+    return f"streamed-{reference.index_sha256[:12]}.npz"
 
 
 def write_tokens(path: Path, stack: Stack) -> None:

@@ -30,7 +30,7 @@ from suite.run.inventory import take_inventory
 from suite.run.performance import performance_of
 from suite.run.reference import Reference
 from suite.run.replays import replay_in_run, stack_at_hand
-from suite.run.scoring import score_pair
+from suite.run.scoring import on_device, score_pair
 from suite.run.stack import Stack
 from suite.runtime.docker import DockerRuntime
 from suite.runtime.process import ProcessRuntime
@@ -52,6 +52,8 @@ class RunOptions:
     """Starts at work at the same time."""
     resume: bool = False
     """Go on from the whole chunks of interrupted starts."""
+    streaming: bool = False
+    """Score a candidate's first start while its engine runs, where both sides hold hidden states."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,7 +203,9 @@ class _Starts:
         return self._known[key]
 
     def _capture(self, stack: Stack, start: int, reference: Future[Capture] | None) -> Capture:
-        limit = None if reference is None else sanity_limit(_reference_of(reference, stack))
+        compared = None if reference is None else _reference_of(reference, stack)
+        limit = None if compared is None else sanity_limit(compared)
+        streaming = self._options.streaming and start == 0 and compared is not None and on_device(compared)
         return capture_start(
             stack,
             start,
@@ -210,6 +214,7 @@ class _Starts:
             sanity_max_nll=limit,
             observer=self._observer_for(f"{stack.label} start {start}"),
             cancelled=self._cancelled,
+            streamed_against=compared if streaming else None,
         )
 
 

@@ -21,6 +21,7 @@ def measure(
     repeats: int | None = None,
     jobs: int | None = None,
     resume: bool = False,
+    streaming: bool = False,
     packs: Sequence[str] = (),
     standing_packs: Sequence[str] = (),
 ) -> tuple[Prepared, RunReport]:
@@ -35,6 +36,7 @@ def measure(
         repeats: Starts of each stack; None: what its manifest says.
         jobs: Starts at work at the same time; None: see `default_jobs`.
         resume: Go on from the whole chunks of interrupted starts.
+        streaming: Score while engines run, where both sides hold hidden states.
         packs: Reference packs for this run.
         standing_packs: Packs to look into where they fit.
 
@@ -50,7 +52,9 @@ def measure(
             packs=packs,
             standing_packs=standing_packs,
         )
-        options = RunOptions(repeats=repeats, jobs=jobs or default_jobs(prepared.all_stacks), resume=resume)
+        options = RunOptions(
+            repeats=repeats, jobs=jobs or default_jobs(prepared.all_stacks), resume=resume, streaming=streaming
+        )
         prepared.require_room(options)
         require_writable_results(results)
         report = execute(

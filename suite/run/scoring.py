@@ -22,7 +22,7 @@ from suite.capture.store import Capture
 from suite.errors import InvalidInput, SuiteError, VerificationFailed
 from suite.observer import Observer
 from suite.reference.store import is_pulled
-from suite.run.captures import Store
+from suite.run.captures import Store, side_request, streamed_name
 from suite.run.replayed import replay_in
 from suite.run.stack import Stack
 from suite.runtime.interface import AgentCall, Folder, Runtime
@@ -74,21 +74,16 @@ def score_pair(
     Returns:
         The number of probes.
     """
-    if stack.lock.hardware.kind == "cuda" and _on_device(reference) and _on_device(candidate):
-        scoring = ScoringStack(
-            runtime=stack.runtime,
-            environment=stack_environment(stack.lock),
-            heads=store.heads,
-            threads=stack.lock.hardware.threads,
-            device="cuda:0",
-        )
-        try:
-            blocks = score_in_stack(scoring, reference, candidate, labels=labels, observer=observer)
+    try:
+        _require_same_probes(reference, candidate, labels)
+        columns = _device_columns(reference, candidate, stack=stack, store=store, observer=observer)
+        if columns is not None:
+            blocks = _ledger_blocks(columns, reference, candidate, labels=labels)
             return write_ledger(path, blocks, ledger_facts(reference, candidate))
-        except InvalidInput:
-            raise
-        except SuiteError as error:
-            observer.note(f"not scored on the GPU, but here, row by row: {error.message}")
+    except InvalidInput:
+        raise
+    except SuiteError as error:
+        observer.note(f"not scored on the device, but here, row by row: {error.message}")
     return write_scores(
         path,
         open_rows(reference, replay=replay_reference),
@@ -96,6 +91,25 @@ def score_pair(
         labels=labels,
         observer=observer,
     )
+
+
+def _device_columns(
+    reference: Capture, candidate: Capture, *, stack: Stack, store: Store, observer: Observer
+) -> Columns | None:
+    """Columns that were made while the candidate's engine ran, or are made on its GPU now; None where neither is."""
+    streamed = candidate.folder / streamed_name(reference)
+    if streamed.is_file():
+        return _read_columns(streamed, reference)
+    if stack.lock.hardware.kind != "cuda" or not on_device(reference) or not on_device(candidate):
+        return None
+    scoring = ScoringStack(
+        runtime=stack.runtime,
+        environment=stack_environment(stack.lock),
+        heads=store.heads,
+        threads=stack.lock.hardware.threads,
+        device="cuda:0",
+    )
+    return _scored(scoring, reference, candidate, observer)
 
 
 def score_in_stack(
@@ -115,13 +129,21 @@ def score_in_stack(
         RunFailed: the stack could not score.
         VerificationFailed: a recomputed row is not the one that was captured.
     """
-    facts = ledger_facts(reference, candidate)
-    require_workload(facts, labels)
+    _require_same_probes(reference, candidate, labels)
+    return _ledger_blocks(_scored(stack, reference, candidate, observer), reference, candidate, labels=labels)
+
+
+def _require_same_probes(reference: Capture, candidate: Capture, labels: Labels) -> None:
+    require_workload(ledger_facts(reference, candidate), labels)
     ours, theirs = reference.probes(), candidate.probes()
     for name in ("positions", "target_ids"):
         if not np.array_equal(getattr(ours, name), getattr(theirs, name)):
             raise InvalidInput(f"the two captures differ in {name}")
-    columns = _scored(stack, reference, candidate, observer)
+
+
+def _ledger_blocks(columns: Columns, reference: Capture, candidate: Capture, *, labels: Labels) -> Iterator[Columns]:
+    facts = ledger_facts(reference, candidate)
+    ours, theirs = reference.probes(), candidate.probes()
     for side, capture in (("reference", reference), ("candidate", candidate)):
         wrong = np.flatnonzero(~columns.pop(f"{side}_captured"))
         if wrong.size:
@@ -144,7 +166,7 @@ def score_in_stack(
         )
 
 
-def _on_device(capture: Capture) -> bool:
+def on_device(capture: Capture) -> bool:
     """Rows of another machine's capture may differ a little; putting those right is the host's work."""
     return capture.index.codec == "hidden" and not is_pulled(capture)
 
@@ -153,27 +175,22 @@ def _scored(stack: ScoringStack, reference: Capture, candidate: Capture, observe
     out = Path(tempfile.mkdtemp(prefix="suite-score-"))
     try:
         stack.runtime.call(_call(stack, out, reference, candidate), observer)
-        expected = KERNEL_COLUMNS | {"reference_captured": np.bool_, "candidate_captured": np.bool_}
-        with np.load(out / "columns.npz", allow_pickle=False) as arrays:
-            columns = {name: arrays[name] for name in expected}
-        for name, kind in expected.items():
-            assert columns[name].dtype == kind, name
-            assert columns[name].shape == (reference.index.num_rows,), name
-        return columns
+        return _read_columns(out / "columns.npz", reference)
     finally:
         shutil.rmtree(out, ignore_errors=True)
 
 
-def _call(stack: ScoringStack, out: Path, reference: Capture, candidate: Capture) -> AgentCall:
-    def side(capture: Capture, folder: str, heads: str) -> dict[str, Any]:
-        assert capture.index.head is not None
-        return {
-            "chunks": [f"{folder}/{chunk.file}" for chunk in capture.index.chunks],
-            "heads": heads,
-            "shards": list(capture.index.head.sha256s),
-            "rows_per_gemm": capture.index.rows_per_gemm,
-        }
+def _read_columns(path: Path, reference: Capture) -> Columns:
+    expected = KERNEL_COLUMNS | {"reference_captured": np.bool_, "candidate_captured": np.bool_}
+    with np.load(path, allow_pickle=False) as arrays:
+        columns = {name: arrays[name] for name in expected}
+    for name, kind in expected.items():
+        assert columns[name].dtype == kind, name
+        assert columns[name].shape == (reference.index.num_rows,), name
+    return columns
 
+
+def _call(stack: ScoringStack, out: Path, reference: Capture, candidate: Capture) -> AgentCall:
     def request(paths: Mapping[str, str]) -> dict[str, Any]:
         return {
             "schema_version": 1,
@@ -181,8 +198,8 @@ def _call(stack: ScoringStack, out: Path, reference: Capture, candidate: Capture
             "device": stack.device,
             "threads": stack.threads,
             "num_rows": reference.index.num_rows,
-            "reference": side(reference, paths["reference"], paths["heads"]),
-            "candidate": side(candidate, paths["candidate"], paths["heads"]),
+            "reference": side_request(reference, paths["reference"], paths["heads"]),
+            "candidate": side_request(candidate, paths["candidate"], paths["heads"]),
         }
 
     return AgentCall(

@@ -13,6 +13,7 @@ from suite.capture.tensors import open_tensors, write_tensors
 from suite.errors import InvalidInput, VerificationFailed
 from suite.files import read_json, sha256_file
 from suite.observer import SilentObserver
+from suite.run.captures import side_request, streamed_name
 from suite.run.replayed import ReplayedRows
 from suite.run.scoring import ScoringStack, score_in_stack, score_pair
 from suite.runtime.process import ProcessRuntime
@@ -21,7 +22,7 @@ from suite.score.labels import Labels
 from suite.score.ledger import COLUMNS, read_ledger, write_ledger
 from suite.score.numpy_kernel import NumpyKernel
 from suite.score.scorer import ledger_facts, write_scores
-from tests.agent_stack import Stack, fake_job, write_tokens
+from tests.agent_stack import Stack, chunk_hashes, fake_job, leftovers, write_tokens
 from tests.score.session import rendered
 
 pytestmark = pytest.mark.vllm
@@ -177,3 +178,72 @@ def test_where_the_gpu_cannot_score_the_host_does(captures, scoring, labels, tmp
     )
     assert rows == reference.index.num_rows == read_ledger(tmp_path / "ledger.parquet").num_rows
     assert "other rows" in notes[0]
+
+
+def streamed(stack, reference, folder, **changes):
+    """The candidate of `captures` once more, scored against `reference` while its engine runs; and what was noted."""
+    tokens = write_tokens(folder / "inputs", IDS)
+    out = folder / "candidate"
+    score = side_request(reference, str(reference.folder), str(stack.heads))
+    score["columns"] = str(out / streamed_name(reference))
+    notes = []
+    observer = SimpleNamespace(**{name: lambda *a, **k: None for name in ("phase", "advance")}, note=notes.append)
+    request = fake_job(tokens, score=score, **{"chunk_rows": 40} | changes)
+    capture = stack.call(out, tokens, request, environment={"FAKE_SHIFT": "0.25"}, observer=observer)
+    return capture, notes
+
+
+def test_scores_made_while_the_engine_runs_are_those_made_afterwards(captures, stack, scoring, labels, tmp_path):
+    reference, candidate = captures
+    capture, _ = streamed(stack, reference, tmp_path)
+    assert chunk_hashes(capture) == chunk_hashes(candidate)
+    assert leftovers(capture.folder) == []
+    assert not (capture.folder / ".streamed.npz").exists()
+    cpu = SimpleNamespace(runtime=None, lock=SimpleNamespace(hardware=SimpleNamespace(kind="cpu", threads=1)))
+    score_pair(
+        tmp_path / "streamed.parquet",
+        reference,
+        capture,
+        stack=cpu,
+        store=SimpleNamespace(heads=scoring.heads),
+        replay_reference=None,
+        labels=labels,
+        observer=SilentObserver(),
+    )
+    blocks = score_in_stack(scoring, reference, candidate, labels=labels, observer=SilentObserver())
+    write_ledger(tmp_path / "after.parquet", blocks, ledger_facts(reference, candidate))
+    found, expected = read_ledger(tmp_path / "streamed.parquet"), read_ledger(tmp_path / "after.parquet")
+    assert expected.columns["flip"].any()
+    for name in COLUMNS:
+        if found.columns[name].dtype == np.float64:
+            np.testing.assert_allclose(found.columns[name], expected.columns[name], rtol=1e-12, err_msg=name)
+        else:
+            np.testing.assert_array_equal(found.columns[name], expected.columns[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"stride": 3}, "not captured at the candidate's positions"),
+        ({"codec": "logits"}, "only a whole prefill capture of hidden states"),
+    ],
+)
+def test_what_cannot_be_scored_while_the_engine_runs_is_captured_all_the_same(captures, stack, tmp_path, changes, told):
+    capture, notes = streamed(stack, captures[0], tmp_path, **changes)
+    assert capture.index.num_rows
+    assert any(told in note for note in notes)
+    assert not list(capture.folder.glob("*.npz"))
+
+
+def test_a_streamed_row_that_is_not_the_captured_one_is_not_believed(in_stack):
+    """The settling compares what was scored with the fingerprints, row by row."""
+    code = """
+import json, numpy as np
+from suite.agent.scoring.streaming import settle
+streamed = {"largest": np.array([5.0, 5.0, 5.0, 5.0]), "logsumexp": np.array([6.0, 6.0, 6.0, np.nan]),
+            "cand_top1": np.array([3, 3, 3, -1]), "finite_cand": np.array([True, True, True, False])}
+stored = {"top_ids": np.array([[3, 1], [3, 1], [4, 3], [0, 1]]), "largest": np.array([5.0, 5.0, 5.0, np.nan]),
+          "logsumexp": np.array([6.0, 6.0 + 1e-9, 6.0, np.nan])}
+print(json.dumps(settle(streamed, stored)["candidate_captured"].tolist()))
+"""
+    assert in_stack(code) == [True, False, False, True]

@@ -11,7 +11,7 @@ import torch
 
 from suite.agent.events import Events, write_json
 from suite.agent.head import Head, load_head
-from suite.agent.scoring.pairs import ROWS_AT_ONCE, Scores, Side, score_captures, warm_up
+from suite.agent.scoring.pairs import ROWS_AT_ONCE, Side, score_captures, warm_up
 
 COLUMNS_NAME = "columns.npz"
 FACTS_NAME = "score.json"
@@ -44,7 +44,11 @@ def run(request: dict[str, Any], events: Events) -> None:
         told=lambda count: events.emit("advance", count=count),
     )
     seconds = time.perf_counter() - started
-    _save(out / COLUMNS_NAME, scores)
+    captured = {
+        "reference_captured": scores.reference_captured,
+        "candidate_captured": scores.candidate_captured,
+    }
+    save_arrays(out / COLUMNS_NAME, scores.columns | captured)
     write_json(
         out / FACTS_NAME,
         {
@@ -58,13 +62,9 @@ def run(request: dict[str, Any], events: Events) -> None:
     events.done("score")
 
 
-def _save(path: Path, scores: Scores) -> None:
+def save_arrays(path: Path, arrays: dict[str, Any]) -> None:
+    """Write a `.npz` file, whole or not at all."""
     temporary = path.with_name(f".{path.name}.tmp")
-    arrays: dict[str, Any] = {
-        **scores.columns,
-        "reference_captured": scores.reference_captured,
-        "candidate_captured": scores.candidate_captured,
-    }
     try:
         with temporary.open("wb") as stream:
             np.savez(stream, **arrays)

@@ -84,7 +84,7 @@ def score_captures(
     previous: _Scored | None = None
     for batches in _batches(sides, device, rows_at_once):
         if widths is None:
-            widths = [_widest(side, batch["rows"], rows_at_once) for side, batch in zip(sides, batches, strict=True)]
+            widths = [widest(side, batch["rows"], rows_at_once) for side, batch in zip(sides, batches, strict=True)]
         scored = _score(sides, batches, widths)
         # Looked at one batch late, so that the device has work while this side waits.
         if previous is not None:
@@ -134,7 +134,7 @@ def _batches(sides: tuple[Side, Side], device: str, count: int) -> Iterator[tupl
         yield a, b
 
 
-def _widest(side: Side, hidden: torch.Tensor, rows_at_once: int) -> int:
+def widest(side: Side, hidden: torch.Tensor, rows_at_once: int) -> int:
     """How many rows a matrix product may have: the batch, if that gives the bits of the capture's own width."""
     if rows_at_once <= side.rows_per_gemm or len(hidden) <= side.rows_per_gemm:
         return side.rows_per_gemm
@@ -151,7 +151,7 @@ def _score(sides: tuple[Side, Side], batches: tuple[Batch, Batch], widths: list[
     return _Scored(
         batches=batches,
         columns=columns_of(raw, ours, theirs, targets),
-        captured=(_captured(ours, raw, 0, batches[0]), _captured(theirs, raw, 1, batches[1])),
+        captured=(captured_rows(ours, raw, 0, batches[0]), captured_rows(theirs, raw, 1, batches[1])),
     )
 
 
@@ -163,16 +163,21 @@ def _settled(sides: tuple[Side, Side], scored: _Scored, widths: list[int]) -> _S
     return _score(sides, scored.batches, own)
 
 
-def _captured(rows: torch.Tensor, raw: Raw, side: int, stored: Batch) -> torch.Tensor:
+def captured_rows(rows: torch.Tensor, raw: Raw, side: int, stored: Batch) -> torch.Tensor:
     """Which rows are those that were captured, bool `[n]`."""
     kept = rows.gather(1, stored["top_ids"].long())
     same = (_bits(kept) == _bits(stored["top_logits"])).all(1)
     largest, _, log_total = raw.floats[:, 3 * side : 3 * side + 3].unbind(1)
     logsumexp = stored["logsumexp"]
     same &= largest == stored["top_logits"][:, 0].double()
-    same &= (largest + log_total - logsumexp).abs() <= _TOLERANCE * logsumexp.abs().clamp(min=1.0)
+    same &= same_logsumexp(largest + log_total, logsumexp)
     # A row that is not finite gives no score; that it was so when it was captured is all that can be said.
     return torch.where(raw.integers[:, 2 + side] != 0, same, ~torch.isfinite(logsumexp))
+
+
+def same_logsumexp(found: Any, stored: Any) -> Any:
+    """Which of two float64 `[n]`, both tensors or both arrays, agree as closely as two ways of one sum do."""
+    return abs(found - stored) <= _TOLERANCE * abs(stored).clip(min=1.0)
 
 
 def _bits(rows: torch.Tensor) -> torch.Tensor:
