@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from suite.cli.adopt import from_command, from_container
+
 if TYPE_CHECKING:
     from suite.manifest.check import Checked
     from suite.manifest.diff import Comparison, Difference
@@ -23,6 +25,10 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Write JSON to stan
 @click.group()
 def manifest() -> None:
     """Check, show, lock and compare manifests."""
+
+
+manifest.add_command(from_command)
+manifest.add_command(from_container)
 
 
 @manifest.command()

@@ -1,0 +1,53 @@
+import json
+
+from click.testing import CliRunner
+
+from suite.cli.main import cli
+from suite.errors import InvalidInput
+from suite.manifest.load import load_manifest
+from tests.adopt.test_container import CONTAINER
+from tests.manifest.samples import REVISION
+
+RUN = f"docker run --gpus all vllm/vllm-openai@sha256:{'a' * 64} owner/name --revision {REVISION} --max-num-seqs 4"
+
+
+def run(*arguments, fails=None, **options):
+    result = CliRunner().invoke(cli, ["manifest", *map(str, arguments)], **options)
+    if fails is None:
+        assert result.exit_code == 0, result.output
+    else:
+        assert isinstance(result.exception, fails), result.output
+    return result
+
+
+def test_a_command_becomes_a_file_that_loads(tmp_path):
+    out = tmp_path / "mine.yaml"
+    told = run("from-command", RUN, "--gpu", "RTX 5090", "--out", out).output
+    assert "guessed: dtype" in told
+    loaded = load_manifest(out)
+    assert loaded.serve.max_num_seqs == 4
+    assert out.read_text().startswith("# guessed: ")
+    printed = run("from-command", "-", "--gpu", "RTX 5090", input=RUN).output
+    assert printed == out.read_text()
+
+
+def test_a_process_is_pinned_by_the_version_that_is_named():
+    value = json.loads(run("from-command", "vllm serve ./m", "--gpu", "RTX 5090", "--vllm", "0.31.0", "--json").output)
+    assert value["manifest"]["runtime"]["packages"] == {"vllm": "0.31.0"}
+
+
+def test_what_docker_inspect_printed_and_a_compose_file(tmp_path):
+    inspected = tmp_path / "container.json"
+    inspected.write_text(json.dumps([CONTAINER]))
+    assert "path: /data/m" in run("from-container", inspected, "--gpu", "RTX 5090").output
+    compose = tmp_path / "compose.yaml"
+    compose.write_text(f"services: {{a: {{image: vllm/vllm-openai:v1, command: [a/b, --revision, '{REVISION}']}}}}")
+    text = run("from-container", compose, "--gpu", "RTX 5090").output
+    assert "missing: runtime.image.digest" in text
+    assert "repository: a/b" in text
+
+
+def test_what_is_no_container_is_told(tmp_path):
+    (tmp_path / "x.json").write_text("[]")
+    run("from-container", tmp_path / "x.json", fails=InvalidInput)
+    run("from-container", tmp_path / "absent.yaml", fails=InvalidInput)
