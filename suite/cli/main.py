@@ -35,6 +35,7 @@ COMMANDS = {
     "branches": ("suite.cli.branches", "Show what became of a bundle's flips: both futures, side by side."),
     "grade": ("suite.cli.grade", "Grade the tool calls in an output, strictly."),
     "image": ("suite.cli.image", "Pin, build, check, archive and restore container images."),
+    "site": ("suite.cli.site", "Build guides, leaderboard and result pages from bundles."),
     "card": ("suite.cli.card", "Write and check what model cards say about divergences."),
     "sbom": ("suite.cli.sbom", "List what a stack is made of."),
 }
