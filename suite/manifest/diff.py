@@ -30,6 +30,7 @@ _NAMES = {
     "runtime.image": "image",
     "runtime.packages": "packages",
     "capture.rows_per_gemm": "rows_per_gemm",
+    "capture.neighbours": "batch_neighbours",
     "tokenizer": "tokenizer",
     "chat_template": "chat_template",
 }
@@ -194,6 +195,7 @@ def _settings(stack: Lock | Manifest, *, both_locked: bool) -> Iterator[tuple[st
     if image is not None:
         yield "runtime.image", _image(image, both_locked=both_locked)
     yield "capture.rows_per_gemm", stack.capture.rows_per_gemm
+    yield "capture.neighbours", stack.capture.neighbours or 0
 
 
 def _image(image: Image | LockedImage, *, both_locked: bool) -> str | None:

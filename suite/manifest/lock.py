@@ -132,6 +132,7 @@ class LockedCapture(Strict):
     codec: Literal["auto", "logits", "hidden"]
     rows_per_gemm: int = Field(ge=1)
     chunk_rows: int = Field(ge=1)
+    neighbours: int | None = Field(default=None, ge=1)
 
 
 class Lock(Strict):
@@ -249,6 +250,7 @@ def make_lock(
             codec=manifest.capture.codec,
             rows_per_gemm=manifest.capture.rows_per_gemm,
             chunk_rows=manifest.capture.chunk_rows,
+            neighbours=manifest.capture.neighbours,
         ),
         serve=manifest.serve,
         repeats=manifest.repeats,

@@ -277,6 +277,8 @@ class Capture(Strict):
     codec: Literal["auto", "logits", "hidden"] = "auto"
     rows_per_gemm: int = Field(default=64, ge=1, le=65_536)
     chunk_rows: int = Field(default=1024, ge=1, le=1 << 20)
+    neighbours: int | None = Field(default=None, ge=1, le=64)
+    """Other requests that share every step of the captured one; by default it is alone."""
 
     @model_validator(mode="after")
     def _captures_something(self) -> Capture:
@@ -398,6 +400,11 @@ class Manifest(Strict):
         if self.hardware.kind != "cpu" and ranks != self.hardware.count:
             raise ValueError(
                 f"hardware.count is {self.hardware.count}, but tensor_parallel_size × pipeline_parallel_size is {ranks}"
+            )
+        sequences = 1 + (self.capture.neighbours or 0)
+        if self.engine.max_num_seqs < sequences:
+            raise ValueError(
+                f"capture.neighbours needs engine.max_num_seqs of at least {sequences}, not {self.engine.max_num_seqs}"
             )
         gaps = self._gaps()
         for key in gaps:

