@@ -168,6 +168,8 @@ def roll(
         f"{out}: {rolled.tasks} tasks, {rolled.num_turns} turns, {rolled.num_calls} calls answered, "
         f"{len(recorded.token_ids):,} tokens"
     )
+    if rolled.num_cut:
+        click.echo(f"{rolled.num_cut} turns ran into --max-tokens; the end token of those is not the stack's own")
     for reason, number in rolled.left_out.items():
         click.echo(f"left out: {number} tasks: {reason}")
 

@@ -41,6 +41,8 @@ class Rolled:
     """Turns of the agent."""
     num_calls: int
     """Calls that the laboratory answered."""
+    num_cut: int
+    """Turns that ran into the cap: their end-of-turn token is not the stack's own."""
 
 
 class _LeftOut(Exception):
@@ -52,6 +54,7 @@ def roll(
     scripted: Session,
     ask: Ask,
     *,
+    end_token_id: int,
     name: str,
     note: str,
     max_tokens: int,
@@ -61,13 +64,14 @@ def roll(
 ) -> Rolled:
     """Let a stack play the agent.
 
-    A task whose turns cannot be kept exactly (cut off by the cap, or not given back by the chat template) is left out
-    as a whole, and the next one follows what came before it.
+    A turn that runs into the cap is ended for the stack, as a server does. A task whose turns the chat template does
+    not give back exactly is left out as a whole, and the next one follows what came before it.
 
     Args:
         setting: Tokenizer, template and tools of the stack.
         scripted: A session of the laboratory.
         ask: The stack.
+        end_token_id: What ends the assistant's turns in the template.
         name: Of the new session.
         note: Which stack played, for its provenance.
         max_tokens: Length never to exceed, in tokens.
@@ -87,16 +91,24 @@ def roll(
     observer.phase("roll", total=len(starts), unit="messages")
     state = _State(setting=setting, system=[m.model_dump() for m in scripted.messages[:1] if m.role == "system"])
     left_out: dict[str, int] = {}
-    kept = num_turns = num_calls = 0
+    kept = num_turns = num_calls = num_cut = 0
     for index in starts:
         person = {"role": "user", "content": scripted.messages[index].content}
-        task = _Task(state=state, lab=lab_at(scripted, index + 1), ask=ask, max_tokens=max_tokens, max_turns=max_turns)
+        task = _Task(
+            state=state,
+            lab=lab_at(scripted, index + 1),
+            ask=ask,
+            end_token_id=end_token_id,
+            max_tokens=max_tokens,
+            max_turns=max_turns,
+        )
         try:
             state = task.play(person)
         except _LeftOut as reason:
             left_out[str(reason)] = left_out.get(str(reason), 0) + 1
         else:
             kept, num_turns, num_calls = kept + 1, num_turns + task.turns, num_calls + task.calls
+            num_cut += task.cut
         observer.advance(1)
         if left_out.get(_FULL):
             break
@@ -106,7 +118,7 @@ def roll(
         raise RunFailed(
             f"no task could be kept ({told})",
             where=name,
-            hint="let answers be longer (--max-tokens), or take a stronger model or a template made for it",
+            hint="take a stronger model, or a chat template made for it",
         )
     return Rolled(
         session=_session(setting, scripted, state, name=name, note=note),
@@ -114,6 +126,7 @@ def roll(
         left_out=left_out,
         num_turns=num_turns,
         num_calls=num_calls,
+        num_cut=num_cut,
     )
 
 
@@ -138,10 +151,12 @@ class _Task:
     state: _State
     lab: Lab
     ask: Ask
+    end_token_id: int
     max_tokens: int
     max_turns: int
     turns: int = 0
     calls: int = 0
+    cut: int = 0
 
     def play(self, person: dict[str, Any]) -> _State:
         """All turns of the agent until it makes no call, or may make none any more."""
@@ -151,7 +166,7 @@ class _Task:
                 raise _LeftOut(_FULL)
             token_ids, ended = self.ask(conversation.token_ids)
             if not ended:
-                raise _LeftOut("an answer was cut off")
+                token_ids = self._ended(conversation, token_ids)
             if len(conversation.token_ids) + len(token_ids) >= self.max_tokens:
                 raise _LeftOut(_FULL)
             turn = self._turn(conversation, token_ids)
@@ -161,6 +176,13 @@ class _Task:
                     setting=self.state.setting, system=self.state.system, conversation=conversation, last=turn
                 )
             _add(conversation, turn, turn[3])
+
+    def _ended(self, conversation: Conversation, token_ids: tuple[int, ...]) -> tuple[int, ...]:
+        """A turn that was cut off, without the character that the cap cut in two, and with its end token."""
+        self.cut += 1
+        while token_ids and conversation.read((*token_ids, self.end_token_id)).text.endswith("\ufffd"):
+            token_ids = token_ids[:-1]
+        return (*token_ids, self.end_token_id)
 
     def _begin(self, person: dict[str, Any]) -> Conversation:
         if self.state.conversation is None or self.state.last is None:
@@ -175,6 +197,8 @@ class _Task:
         message, following = reply or ({"role": "assistant", "content": said.text}, [])
         if not said.text.strip():
             raise _LeftOut("an answer was empty")
+        if "\ufffd" in said.text:
+            raise _LeftOut("an answer was no text")
         if not conversation.gives_back(message, said):
             raise _LeftOut("the chat template does not give an answer back as it was written")
         return token_ids, said, message, following

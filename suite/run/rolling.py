@@ -79,6 +79,7 @@ def roll_stack(
             setting,
             scripted,
             ask,
+            end_token_id=_end_of_turn(stack),
             name=name,
             note=f"Played greedily by {stack.label} (lock {stack.lock.digest[:12]}, vLLM {engine.engine}, prefix "
             f"caching on) with the person of {scripted.name}; the simulated laboratory answered.",
@@ -87,3 +88,8 @@ def roll_stack(
             max_turns=max_turns,
             observer=observer,
         )
+
+
+def _end_of_turn(stack: Stack) -> int:
+    """The token that ends the assistant's turns in the stack's chat template."""
+    return next(stack.rendered.token_ids[s.end - 1] for s in stack.rendered.spans if s.kind == "assistant_output")

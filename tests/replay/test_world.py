@@ -179,6 +179,7 @@ def rolled(setting: Setting, *texts: str, **options: object) -> Rolled:
         setting,
         setting.session,
         lambda history: write([history])[0],
+        end_token_id=setting.tokenizer.encode(END)[0],
         observer=SilentObserver(),
         **settings,  # type: ignore[arg-type]
     )
@@ -213,7 +214,16 @@ def test_its_recorded_ids_are_what_the_model_was_given_and_wrote(setting: Settin
         asked.append((*history, *token_ids))
         return token_ids, ended
 
-    result = roll(setting, setting.session, ask, name="rolled", note="", max_tokens=100_000, observer=SilentObserver())
+    result = roll(
+        setting,
+        setting.session,
+        ask,
+        end_token_id=setting.tokenizer.encode(END)[0],
+        name="rolled",
+        note="",
+        max_tokens=100_000,
+        observer=SilentObserver(),
+    )
     rendered = render_with(result.session, setting.tokenizer, chat_template=TEMPLATE)
     assert result.session.recorded is not None
     assert rendered.token_ids == tuple(result.session.recorded.token_ids)
@@ -225,8 +235,8 @@ def test_its_recorded_ids_are_what_the_model_was_given_and_wrote(setting: Settin
 
 def test_a_task_that_cannot_be_kept_is_left_out_as_a_whole(setting: Setting) -> None:
     texts = assistant_texts(setting)
-    result = rolled(setting, texts[0], "and so on and on…", "Done.")
-    assert (result.tasks, result.left_out) == (1, {"an answer was cut off": 1})
+    result = rolled(setting, texts[0], "", "Done.")
+    assert (result.tasks, result.left_out) == (1, {"an answer was empty": 1})
     assert [m.role for m in result.session.messages] == ["system", "user", "assistant"]
     with pytest.raises(RunFailed, match=r"no task could be kept \(an answer was empty: 2\)"):
         rolled(setting, " \n", " \n")
@@ -239,6 +249,16 @@ def test_a_call_in_other_spacing_stays_text_and_is_answered_as_text(setting: Set
     assert roles == ["system", "user", "assistant", "user", "assistant"]
     assert result.num_calls == len(setting.session.messages[2].tool_calls or [])  # type: ignore[union-attr]
     assert "<tool_call>" in str(result.session.messages[2].content)
+
+
+def test_a_turn_that_runs_into_the_cap_is_ended_for_the_model(setting: Setting) -> None:
+    texts = assistant_texts(setting)
+    result = rolled(setting, texts[0], "and so on and on…", "<tool_call>\n<function=dev…", "Done.")
+    assert (result.tasks, result.num_turns, result.num_cut, result.left_out) == (2, 4, 2, {})
+    said = [str(m.content) for m in result.session.messages[3:]]
+    assert said[1] == "and so on and on…"
+    assert said[3] == "<tool_call>\n<function=dev…"
+    assert said[4].startswith("error: the tool call could not be read")
 
 
 def test_turns_and_length_are_limited(setting: Setting) -> None:
