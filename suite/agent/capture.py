@@ -17,7 +17,6 @@ from safetensors import safe_open
 
 from suite.agent.chunks import ChunkFile, Journal, file_sha256, read_journal, start_journal
 from suite.agent.company import company
-from suite.agent.company import company
 from suite.agent.engine import armed, generate, start_engine, vllm_version
 from suite.agent.events import AgentFailure, Events, write_json
 from suite.agent.job import CaptureJob

@@ -53,8 +53,6 @@ class CaptureJob:
     """Which fresh start of the stack this is, from 0."""
     neighbours: int = 0
     """Other requests that share every step of the captured one."""
-    neighbours: int = 0
-    """Other requests that share every step of the captured one."""
     score: dict[str, Any] | None = None
     """A `hidden` reference to score against while the engine runs: `chunks`, `heads`, `shards`, `rows_per_gemm`, and
     `columns`, the file for the result. It changes no captured row."""

@@ -95,15 +95,6 @@ class _Capture:
         self.steps.append((position, count))
         self.steps_alone += requests <= self.neighbours
 
-    def own(self, steps: Sequence[Step]) -> list[Step]:
-        """The captured request's share of a scheduler step: neighbours have prompts of other lengths."""
-        return [step for step in steps if not self.neighbours or step.prompt_tokens in self.own_lengths]
-
-    def note_step(self, position: int, count: int, *, requests: int) -> None:
-        """Remember a step, and whether all neighbours were in it."""
-        self.steps.append((position, count))
-        self.steps_alone += requests <= self.neighbours
-
     def stop(self, *, flush: bool) -> AgentFailure | None:
         """End the writer; what went wrong in it, if anything did."""
         if self.events is not None:

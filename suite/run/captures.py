@@ -140,7 +140,6 @@ def _capture(
             "rows_per_gemm": lock.capture.rows_per_gemm,
             "chunk_rows": lock.capture.chunk_rows,
             "neighbours": lock.capture.neighbours or 0,
-            "neighbours": lock.capture.neighbours or 0,
             "expect": expected_settings(lock),
             "sanity_positions": SANITY_POSITIONS,
             "sanity_max_nll": sanity_max_nll,
