@@ -6,7 +6,16 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, PrivateAttr, StringConstraints, Tag, field_validator, model_validator
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    StringConstraints,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from suite.manifest.engine import Engine, RepositoryName, Serve, Strict, Word
 from suite.manifest.environment import refusal
