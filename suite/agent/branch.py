@@ -217,7 +217,7 @@ def run(request: dict[str, Any], events: Events) -> None:
         job=job,
         tokens=tokens.tolist(),
         context_tokens=int(ranks[0]["max_model_len"]),
-        generate=_generator(llm, job),
+        generate=generator(llm, job),
         advance=lambda count: events.emit("advance", count=count),
     )
     events.phase("first tokens", total=len(job.roots), unit="forks")
@@ -240,7 +240,8 @@ def run(request: dict[str, Any], events: Events) -> None:
     )
 
 
-def _generator(llm: Any, job: BranchJob) -> Generate:
+def generator(llm: Any, job: BranchJob) -> Generate:
+    """How an engine writes the batches of a job."""
     from vllm import SamplingParams
 
     def generate(requests: Sequence[Request]) -> list[Written]:

@@ -27,6 +27,7 @@ def show(bundle: Path, by: str | None, as_json: bool) -> None:
     """
     from tabulate import tabulate
 
+    from suite.branch.show import summary_line
     from suite.bundle import show as view
     from suite.bundle.arbiter import SIDES, read_arbiter
     from suite.bundle.read import open_bundle
@@ -50,6 +51,8 @@ def show(bundle: Path, by: str | None, as_json: bool) -> None:
         table(view.band_table(record), ("numerical band", "flips", "tied", "confident"))
     if by:
         table(view.group_table(getattr(record.headlines, f"by_{by}")), (by, *_GROUPS[1:]))
+    if record.branches is not None:
+        click.echo(f"{summary_line(record.name, record.branches)} See `suite branches`.\n")
     for text in map(survival_line, record.replays or ()):
         click.echo(f"{text}\n")
     if arbiter := read_arbiter(opened):

@@ -99,6 +99,8 @@ def _plan(manifest: Manifest, *, store: Store, root: Path, starts: int) -> Stack
     obstacles = [f"{f.key}: {f.message}" for f in bad if f.severity == "refuse"]
     notes = [f"{f.key}: {f.message}" for f in bad if f.severity == "warn"]
     obstacles += [f"{key} is unknown: {why}" for key, why in manifest.missing.items()]
+    if manifest.branches.policy == "flips" and manifest.role != "reference":
+        notes.append("flips are followed: one more start of this stack and of its reference, not in this time")
     common: dict[str, Any] = {"name": manifest.name, "role": manifest.role}
     if obstacles:
         return StackPlan(**common, obstacles=tuple(obstacles), notes=tuple(notes))
