@@ -83,7 +83,7 @@ def prompt(base: int, ids: list[int], **changes: Any) -> dict[str, Any]:
 
 
 def test_rounds_are_answered_in_order_and_in_batches_of_the_size_asked(
-    tmp_path: Path, engine: Engine, events: Events
+    tmp_path: Path, engine: Engine, events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = {
         "batch_size": 2,
