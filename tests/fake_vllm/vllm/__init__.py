@@ -128,7 +128,7 @@ class LLM:
                 self.faults.preempt_at = -1
                 self._step(ids[:start], 0, prompt)
             token = self._step(ids[: start + self.chunk], start, prompt)
-        for _ in range(parameters.max_tokens - 1):
+        for _ in range(parameters[0].max_tokens - 1):
             ids.append(token)
             token = self._step(ids, len(ids) - 1, prompt)
 
