@@ -123,17 +123,15 @@ def _outside(future: Future, count: int) -> bool:
 
 
 def _detail(future: Future) -> str:
-    for call in future.calls:
-        if call.verdict != future.verdict:
-            continue
-        if call.literals.mutated:
-            source, mutant = call.literals.mutated[0]
-            return _short(f"{mutant} stands for {source}")
-        if call.literals.missing:
-            return _short(f"{call.literals.missing[0]} is missing")
-        if call.first_fault is not None:
-            return _short(call.first_fault.message)
-    return future.verdict
+    call = next((call for call in future.calls if call.verdict == future.verdict), None)
+    if call is None:
+        return future.verdict
+    if fault_of(future) == "wrong literal" and call.literals.mutated:
+        source, mutant = call.literals.mutated[0]
+        return _short(f"{mutant} stands for {source}")
+    if fault_of(future) == "wrong literal" and call.literals.missing:
+        return _short(f"{call.literals.missing[0]} is missing")
+    return _short(future.verdict if call.first_fault is None else call.first_fault.message)
 
 
 def _why_open(other: Future, reference: Future | None) -> str:

@@ -228,6 +228,8 @@ class BranchRun(_Strict):
     """Of these, from the prefix cache; the rest was computed."""
     new_tokens: Count
     """Tokens that it wrote."""
+    seconds: Annotated[float, Field(ge=0)]
+    """From the first request to the last token, without the engine's start; other engines may have been at work."""
 
 
 class ClassCounts(_Strict):

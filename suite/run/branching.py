@@ -35,8 +35,7 @@ from suite.workload.tokenizer import load_tokenizer
 BATCH_SIZE = 16
 """Futures of one stack at work together."""
 CPU_BLOCK_TOKENS = 32
-"""Tokens of a KV cache block on a CPU, where vLLM's own is 128: of each history all but the last block is shared. The
-block's size changes no bit there."""
+"""Tokens of a KV cache block on a CPU, where vLLM's own is 128: of each history all but the last block is shared."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,4 +194,5 @@ def _record(stack: Stack, result: Mapping[str, Any]) -> BranchRun:
         prompt_tokens=totals["prompt_tokens"],
         cached_tokens=totals["cached_tokens"],
         new_tokens=totals["new_tokens"],
+        seconds=round(sum(result["seconds"][phase] for phase in ("first tokens", "futures")), 3),
     )

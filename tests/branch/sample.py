@@ -154,6 +154,7 @@ def record(segments: Any) -> BranchesRecord:
         "prompt_tokens": 17_600,
         "cached_tokens": 14_300,
         "new_tokens": 40,
+        "seconds": 2.5,
     }
     changed = settings | {"kv_cache_dtype": "fp8_e4m3"}
     candidate = run | {"name": "cpu-kv-fp8", "lock_digest": "b" * 64, "requested": changed, "effective": changed}

@@ -55,6 +55,7 @@ def run_of(lock: Lock) -> BranchRun:
         prompt_tokens=16,
         cached_tokens=8,
         new_tokens=3,
+        seconds=0.5,
     )
 
 
