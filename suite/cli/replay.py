@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,7 +83,9 @@ _DEFAULT_TOKENS = 1024
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Also write the whole record as JSON.")
 @click.option("--json", "as_json", is_flag=True, help="The whole record on standard output.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@click.pass_context
 def replay(
+    context: click.Context,
     targets: tuple[Path, ...],
     endpoint: str | None,
     against: str | None,
@@ -121,12 +124,13 @@ def replay(
     With a manifest its stack answers, and the reference beside it. Of a bundle what it holds is printed.
     """
     if endpoint is None:
-        if session is not None or against is not None:
-            raise InvalidInput("name a server", where="--endpoint", hint="--session and --against belong to it")
+        _refuse(context, _OF_SERVERS, "needs --endpoint")
         plan = _Plan(
             samples=samples, temperature=temperature, top_p=top_p, max_tokens=max_tokens, turns=turns, follow=follow,
             settings=settings, format=format_name,
         )  # fmt: skip
+        if any(target.is_dir() for target in targets):
+            _refuse(context, _OF_STACKS, "is for manifests: a bundle has been replayed")
         records = [_of_target(target, plan, quiet=quiet) for target in targets]
         if not records:
             raise InvalidInput("name a manifest, a bundle or a server", where="suite replay", hint="see --help")
@@ -135,6 +139,7 @@ def replay(
     else:
         if targets:
             raise InvalidInput("a server and manifests at once", where="--endpoint", hint="name either")
+        _refuse(context, ("settings", "follow"), "is for manifests")
         ask = _Server(
             url=endpoint, against=against, model=model, against_model=against_model, api=api, tokenizer=tokenizer,
             chat_template=chat_template, prompt_text=prompt_text, stream=not no_stream, jobs=jobs, timeout=timeout,
@@ -145,6 +150,21 @@ def replay(
         if number:
             click.echo("")
         _tell(record, shown_turn=shown_turn, out=out, as_json=as_json)
+
+
+_OF_SERVERS = (
+    "session", "against", "model", "against_model", "api", "tokenizer", "chat_template", "prompt_text", "no_stream",
+    "jobs", "timeout", "retries", "api_key_env", "against_key_env",
+)  # fmt: skip
+_OF_STACKS = ("samples", "temperature", "top_p", "max_tokens", "turns", "settings", "follow", "format_name")
+
+
+def _refuse(context: click.Context, names: Sequence[str], why: str) -> None:
+    """Say that an option has no meaning here, where it was given."""
+    given = click.core.ParameterSource.COMMANDLINE
+    for parameter in context.command.params:
+        if parameter.name in names and context.get_parameter_source(parameter.name) is given:
+            raise InvalidInput(why, where=parameter.opts[0], hint="see suite replay --help")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

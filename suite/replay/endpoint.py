@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -63,12 +64,14 @@ class Endpoint:
         """`cancelled` ends waits and streams when set.
 
         Raises:
-            InvalidInput: the URL is none.
+            InvalidInput: the URL is none, or the timeout is no number.
         """
         self.options = options
         self.base = base_url(options.url)
         self.shown_url = shown_url(self.base)
         self._cancelled = cancelled or threading.Event()
+        if not math.isfinite(options.timeout_seconds):
+            raise InvalidInput("not a number of seconds", where="--timeout")
         headers = {"Accept": "application/json, text/event-stream", "User-Agent": "suite-replay"}
         if options.api_key:
             headers["Authorization"] = f"Bearer {options.api_key}"

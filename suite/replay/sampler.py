@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import ValidationError
 
 from suite.errors import InvalidInput
 from suite.replay.schema import Sampler
 from suite.workload.session import Session
+
+Source = Literal["session", "model", "user"]
 
 _KEYS = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
 
@@ -31,23 +35,31 @@ def sampler_of(
         top_p: Likewise, only with a temperature.
 
     Raises:
-        InvalidInput: none of the three samples.
+        InvalidInput: none of the three samples, or one cannot be used.
     """
     if temperature is not None:
-        return Sampler(source="user", temperature=temperature, top_p=top_p)
+        return _sampler("user", {"temperature": temperature, "top_p": top_p}, where="--temperature, --top-p")
     if top_p is not None:
         raise InvalidInput("--top-p needs --temperature", where="--top-p")
     own = session.sampling.model_dump(exclude_none=True)
     if own.get("temperature"):
-        return Sampler(source="session", **{key: own[key] for key in _KEYS if key in own})
+        return _sampler("session", {key: own[key] for key in _KEYS if key in own}, where=session.name)
     card = generation_config or {}
     if card.get("do_sample", True) and isinstance(card.get("temperature"), int | float) and card["temperature"] > 0:
         found = {key: card[key] for key in _KEYS if isinstance(card.get(key), int | float)}
         for key in found.keys() - {"top_k"}:
             found[key] = float(found[key])
-        return Sampler(source="model", **found)
+        return _sampler("model", found, where="generation_config.json")
     raise InvalidInput(
         "neither the session nor the model's generation_config.json says how to sample",
         where="--samples",
         hint="give --temperature, or leave --samples out: the greedy answers need no sampler",
     )
+
+
+def _sampler(source: Source, values: Mapping[str, Any], *, where: str) -> Sampler:
+    try:
+        return Sampler(source=source, **values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise InvalidInput(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", where=where) from error

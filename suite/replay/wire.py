@@ -10,11 +10,15 @@ from typing import Any
 from suite.errors import InvalidInput
 from suite.files import strict_json
 from suite.grade.detect import detect_format
+from suite.grade.verdict import shown_text
 from suite.replay.schema import EndingName
 from suite.workload.session import Session
 
 DONE = "[DONE]"
 MAX_CALLS = 1024
+MAX_CHARACTERS = 500_000
+"""Of one answer; a longer one is no turn of an agent."""
+_NAME_CHARACTERS = 300
 _TRUNCATED = ("length", "max_tokens", "model_length")
 _FAILED = ("error", "abort", "content_filter", "insufficient_system_resource")
 
@@ -48,6 +52,8 @@ class Reply:
     cached_tokens: int | None = None
     completion_tokens: int | None = None
     fingerprint: str | None = None
+    characters: int = 0
+    """Taken in so far."""
 
     @property
     def ending(self) -> EndingName:
@@ -178,9 +184,13 @@ def model_names(data: bytes) -> tuple[list[str], str | None]:
     items = value.get("data")
     if not isinstance(items, list):
         raise Malformed("no list of models")
-    found = [item for item in items if isinstance(item, dict) and isinstance(item.get("id"), str)]
+    found = [item for item in items if isinstance(item, dict) and _is_name(item.get("id"))]
     owner = found[0].get("owned_by") if found else None
-    return [item["id"] for item in found], owner if isinstance(owner, str) else None
+    return [item["id"] for item in found], owner if _is_name(owner) else None
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _NAME_CHARACTERS and shown_text(value) == value
 
 
 def error_text(data: bytes) -> str:
@@ -220,7 +230,7 @@ def _object(data: bytes) -> dict[str, Any]:
 
 def _take(reply: Reply, value: dict[str, Any], *, whole: bool) -> None:
     if isinstance(fingerprint := value.get("system_fingerprint"), str):
-        reply.fingerprint = fingerprint
+        reply.fingerprint = shown_text(fingerprint)[:_NAME_CHARACTERS]
     _usage(reply, value.get("usage"))
     choices = value.get("choices")
     if not isinstance(choices, list) or (whole and not choices):
@@ -246,8 +256,11 @@ def _take(reply: Reply, value: dict[str, Any], *, whole: bool) -> None:
 def _message(reply: Reply, message: Any) -> None:
     if not isinstance(message, dict):
         raise Malformed("a message is no object")
-    reply.content += _text(message, "content")
-    reply.reasoning += _text(message, "reasoning_content") or _text(message, "reasoning")
+    content = _text(message, "content")
+    reasoning = _text(message, "reasoning_content") or _text(message, "reasoning")
+    reply.content += content
+    reply.reasoning += reasoning
+    _grow(reply, len(content) + len(reasoning))
     calls = message.get("tool_calls")
     if calls is None:
         return
@@ -262,12 +275,20 @@ def _message(reply: Reply, message: Any) -> None:
             raise Malformed(f"a tool call has the index {index!r}")
         call = reply.calls.setdefault(index, Call())
         call.id = call.id or _text(item, "id")
-        call.name += _text(function or {}, "name")
-        arguments = (function or {}).get("arguments")
+        name, arguments = _text(function or {}, "name"), (function or {}).get("arguments")
         if isinstance(arguments, dict):  # some servers hand over the object
-            call.arguments += json.dumps(arguments, ensure_ascii=False)
+            arguments = json.dumps(arguments, ensure_ascii=False)
         else:
-            call.arguments += _text(function or {}, "arguments")
+            arguments = _text(function or {}, "arguments")
+        call.name += name
+        call.arguments += arguments
+        _grow(reply, len(name) + len(arguments))
+
+
+def _grow(reply: Reply, characters: int) -> None:
+    reply.characters += characters
+    if reply.characters > MAX_CHARACTERS:
+        raise Refused(f"an answer of more than {MAX_CHARACTERS:,} characters")
 
 
 def _usage(reply: Reply, usage: Any) -> None:

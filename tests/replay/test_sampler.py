@@ -28,3 +28,9 @@ def test_the_user_comes_first_then_the_session_then_the_card() -> None:
 def test_where_nothing_says_how_to_sample_the_user_is_asked(card: dict[str, Any] | None) -> None:
     with pytest.raises(InvalidInput, match="says how to sample"):
         sampler_of(of(temperature=0.0), card)
+
+
+@pytest.mark.parametrize("card", [{"temperature": 0.6, "top_p": 1.5}, {"temperature": 0.6, "repetition_penalty": -1}])
+def test_a_sampler_that_no_engine_takes_is_named(card: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=r"top_p|repetition_penalty"):
+        sampler_of(session(), card)

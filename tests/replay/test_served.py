@@ -248,7 +248,11 @@ def test_the_command_prints_json_and_one_turn(session_file: Path) -> None:
     ("arguments", "message"),
     [
         ([], "name a manifest"),
-        (["--session", "S"], "name a server"),
+        (["--session", "S"], "--session: needs --endpoint"),
+        (["x.yaml", "--jobs", "2"], "--jobs: needs --endpoint"),
+        (["--endpoint", "http://h", "--session", "S", "--follow", "2"], "--follow: is for manifests"),
+        (["--endpoint", "http://h", "--session", "S", "--timeout", "nan"], "not a number of seconds"),
+        (["--endpoint", "http://h", "--session", "S", "--samples", "1", "--temperature", "nan"], "temperature"),
         (["--endpoint", "http://h", "x.yaml"], "a server and manifests at once"),
         (["--endpoint", "http://h"], "a session is needed"),
         (["--endpoint", "http://h", "--session", "S", "--samples", "2"], "says how to sample"),

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.replay.wire import Malformed, Refused, Reply, chat_request, error_text, events, read_stream, read_whole
+from suite.replay.wire import (
+    Malformed,
+    Refused,
+    Reply,
+    chat_request,
+    error_text,
+    events,
+    model_names,
+    read_stream,
+    read_whole,
+)
 from tests.replay.fake_server import message, streamed, whole
 from tests.replay.sample import hermes, session
 
@@ -115,3 +125,16 @@ def test_a_request_holds_the_history_before_the_turn_and_nothing_after() -> None
     assert body["tools"][0]["function"]["name"] == "device_show"
     assert (body["max_tokens"], body["temperature"], body["stream"]) == (9, 0.0, True)
     assert "chat_template_kwargs" not in body
+
+
+def test_names_that_no_record_could_hold_are_passed_over() -> None:
+    ids = ["good", "", "x" * 301, 3, "\ud800"]
+    data = json.dumps({"data": [{"id": name, "owned_by": "\udfff"} for name in ids]}).encode()
+    assert model_names(data) == (["good"], None)
+    with pytest.raises(Malformed, match="no list of models"):
+        model_names(b'{"data": {}}')
+
+
+def test_a_novel_is_refused() -> None:
+    with pytest.raises(Refused, match="more than 500,000 characters"):
+        read_whole(whole(message("x" * 500_001)).body)
