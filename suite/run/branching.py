@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -52,7 +53,12 @@ class BranchTask:
 
 
 def branch_in_run(
-    task: BranchTask, *, store: Store, pool: Executor, observer_for: Callable[[str], Observer]
+    task: BranchTask,
+    *,
+    store: Store,
+    pool: Executor,
+    observer_for: Callable[[str], Observer],
+    cancelled: threading.Event,
 ) -> Callable[[], Branching | None]:
     """Start to follow the flips that the candidate's manifest asks for.
 
@@ -61,6 +67,7 @@ def branch_in_run(
         store: Finished runs are kept below its home and found again.
         pool: Both stacks' engines are submitted to it.
         observer_for: Progress.
+        cancelled: Ends the wait for another process that follows the same forks.
 
     Returns:
         A function that waits for the futures and reads them; None of it where no flip is to be followed.
@@ -91,7 +98,7 @@ def branch_in_run(
     def submit(side: str, stack: Stack) -> Any:
         given = list(zip(positions, winners["candidate"], strict=True)) if side == "reference" else []
         job = work | {"roots": list(zip(positions, winners[side], strict=True)), "given": given}
-        return pool.submit(_run, stack, job, store, observer_for(f"{stack.label} branches"))
+        return pool.submit(_run, stack, job, store, observer_for(f"{stack.label} branches"), cancelled)
 
     ours = submit("candidate", task.stack)
     theirs = None if task.reference is None else submit("reference", task.reference)
@@ -138,13 +145,15 @@ def branching_settings(stack: Stack) -> tuple[dict[str, Any], dict[str, Any]]:
 _WINNERS = {"reference": "ref_top1", "candidate": "cand_top1"}
 
 
-def _run(stack: Stack, job: dict[str, Any], store: Store, observer: Observer) -> dict[str, Any]:
+def _run(
+    stack: Stack, job: dict[str, Any], store: Store, observer: Observer, cancelled: threading.Event
+) -> dict[str, Any]:
     """One stack's futures: those of an earlier run of this very job, or new ones."""
     arguments, expect = branching_settings(stack)
     job = job | {"engine": arguments, "expect": expect, "batch_size": arguments["max_num_seqs"]}
     identity = {"stack": stack.lock.capture_digest, "agent": agent_digest(), "job": job}
     folder = store.home / "branches" / sha256_bytes(canonical_json(identity))
-    with only_process(folder.with_suffix(".lock"), observer):
+    with only_process(folder.with_suffix(".lock"), observer, cancelled=cancelled):
         if (folder / RESULT_NAME).is_file():
             observer.note("futures of an earlier run")
         else:

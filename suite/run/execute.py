@@ -194,7 +194,9 @@ class _Starts:
             cancelled=self._cancelled,
         )
         task = BranchTask(stack=stack, reference=other, captures=captures, ledger=read_ledger(ledger))
-        return branch_in_run(task, store=self._store, pool=self._pool, observer_for=self._observer_for)
+        return branch_in_run(
+            task, store=self._store, pool=self._pool, observer_for=self._observer_for, cancelled=self._cancelled
+        )
 
     def _submit(self, stack: Stack, start: int, reference: Future[Capture] | None) -> Future[Capture]:
         key = (stack.lock.capture_digest, start)
