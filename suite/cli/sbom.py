@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from suite.errors import VerificationFailed
+from suite.errors import InvalidInput, VerificationFailed
 
 if TYPE_CHECKING:
     from suite.sbom.diff import SbomDiff
@@ -32,11 +32,20 @@ def sbom() -> None:
     help="Read only this Python environment (repeatable). Default: all in the usual places under the root.",
 )
 @click.option("--inventory", type=_FILE, help="Convert this inventory.json instead of reading a root.")
+@click.option("--image", metavar="NAME", help="Read this image of the container engine instead, by digest or id.")
+@click.option("--container", metavar="NAME", help="Read this running container instead.")
 @click.option("--unowned/--no-unowned", default=True, show_default=True, help="Hash ELF files that no package owns.")
 @click.option("--format", "style", type=_FORMATS, default="cyclonedx", show_default=True, help="What to write.")
 @click.option("--out", type=_FILE, help="File to write. Default: standard output.")
 def collect(
-    root: Path, site_packages: tuple[Path, ...], inventory: Path | None, unowned: bool, style: str, out: Path | None
+    root: Path,
+    site_packages: tuple[Path, ...],
+    inventory: Path | None,
+    image: str | None,
+    container: str | None,
+    unowned: bool,
+    style: str,
+    out: Path | None,
 ) -> None:
     """Collect an SBOM. The same root gives the same bytes; counts and findings go to standard error."""
     from suite.agent.inventory import collect_inventory, inventory_bytes
@@ -47,11 +56,15 @@ def collect(
     from suite.sbom.schema import load_inventory
     from suite.sbom.spdx import render_spdx
 
+    if sum(source is not None for source in (inventory, image, container)) > 1:
+        raise InvalidInput("more than one source", where="--inventory, --image, --container", hint="name one of them")
     if inventory is not None:
         raw = read_bounded(inventory)
+    elif image is not None or container is not None:
+        raw = _from_engine(image, container)
     else:
         raw = inventory_bytes(collect_inventory(root, list(site_packages) or None, unowned))
-    parsed = load_inventory(raw, where=str(inventory or root))
+    parsed = load_inventory(raw, where=str(inventory or image or container or root))
     data = raw if style == "json" else render_spdx(parsed) if style == "spdx" else render_cyclonedx(parsed)
     if out is None:
         click.echo(data, nl=False)
@@ -63,6 +76,19 @@ def collect(
         click.echo(f"finding: {finding.code}: {finding.path}: {finding.detail}", err=True)
     if len(parsed.findings) > 20:
         click.echo(f"and {len(parsed.findings) - 20} more findings, all in the file", err=True)
+
+
+def _from_engine(image: str | None, container: str | None) -> bytes:
+    from suite.cli.progress import Progress
+    from suite.image.engine import connected
+    from suite.sbom.container import inventory_of_container, inventory_of_image
+    from suite.stack.home import suite_home
+
+    with Progress() as progress, connected() as engine:
+        if container is not None:
+            return inventory_of_container(container, engine=engine, observer=progress.line(container))
+        assert image is not None
+        return inventory_of_image(image, engine=engine, home=suite_home(), observer=progress.line(image))
 
 
 @sbom.command()

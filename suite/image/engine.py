@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from typing import Any
 
 from suite.errors import MissingPrerequisite, RunFailed, SuiteError
 
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = 600
+"""Of one answer: removing the layers of a large image takes minutes on a slow disk."""
 DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 _NO_SPACE = "no space left on device"
 
@@ -35,6 +37,17 @@ class Engine:
     def api(self) -> Any:
         """The low-level client."""
         return self.client.api
+
+    def require_alive(self) -> None:
+        """See that it still answers.
+
+        Raises:
+            ConnectionError: it does not.
+        """
+        try:
+            _knock(self.address)
+        except OSError as error:
+            raise ConnectionError(str(error)) from error
 
     def close(self) -> None:
         """Give the connection back."""
@@ -78,6 +91,7 @@ def connect(environment: Mapping[str, str] | None = None) -> Engine:
             hint="run suite on that machine, or unset DOCKER_HOST",
         )
     try:
+        _knock(address)
         client = docker.DockerClient(base_url=address, version="auto", timeout=TIMEOUT_SECONDS)
         version, information = client.version(), client.info()
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
@@ -86,8 +100,20 @@ def connect(environment: Mapping[str, str] | None = None) -> Engine:
     return Engine(client=client, address=address, information=information, is_podman="podman" in components.lower())
 
 
+def _knock(address: str) -> None:
+    """Connect once and hang up: the SDK leaves a socket open for every attempt that fails.
+
+    Raises:
+        OSError: nobody is there, or this user may not come in.
+    """
+    if address.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
+            caller.settimeout(10)
+            caller.connect(address.removeprefix("unix://"))
+
+
 def _unreachable(error: Exception, address: str) -> MissingPrerequisite:
-    text = str(error)
+    text = f"{type(error).__name__} {error}"
     if "Permission denied" in text or "PermissionError" in text:
         return MissingPrerequisite(
             "this user may not use the container engine",

@@ -220,6 +220,7 @@ class DockerRuntime:
             finally:
                 # An engine that is gone cannot remove it; the next start does.
                 with contextlib.suppress(Exception):
+                    engine.require_alive()
                     remove(engine, created["Id"])
 
     def _attend(
@@ -253,10 +254,14 @@ class DockerRuntime:
                 reader.join(_POLL_SECONDS)
             return self._end_of(engine, container)
         finally:
+            # The stream alone would leave the connection open.
+            with contextlib.suppress(OSError, ValueError):
+                socket._response.close()
             with contextlib.suppress(OSError):
                 socket.close()
 
     def _end_of(self, engine: Engine, container: str) -> Ended:
+        engine.require_alive()
         code = int(engine.api.wait(container, timeout=_END_SECONDS)["StatusCode"])
         state = engine.api.inspect_container(container)["State"]
         if state.get("Running"):
