@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,7 @@ import torch
 
 TOP_COUNT = 64
 _BLOCK_ROWS = 64
+_HASHERS = 8
 _CPU_BLOCK_ROWS = 8
 """FP64 copies of more rows than the caches hold cost ten times their arithmetic."""
 
@@ -23,8 +27,26 @@ def row_bytes(rows: torch.Tensor) -> np.ndarray[Any, Any]:
 def row_hashes(rows: torch.Tensor) -> torch.Tensor:
     """SHA-256 of each row's little-endian bytes, as uint8 `[n, 32]`."""
     data = row_bytes(rows)
-    digests = b"".join(hashlib.sha256(memoryview(row)).digest() for row in data)
+    pool = _hashers()
+    digests = b"".join(map(_digest, data) if pool is None else pool.map(_digest, data))
     return torch.frombuffer(bytearray(digests), dtype=torch.uint8).view(len(data), 32)
+
+
+def _digest(row: np.ndarray[Any, Any]) -> bytes:
+    return hashlib.sha256(row.data).digest()
+
+
+@functools.cache
+def _hashers() -> ThreadPoolExecutor | None:
+    """Threads that hash side by side; None on a machine whose cores the engine needs."""
+    spare = (os.cpu_count() or 1) // 2
+    return None if spare < 2 else ThreadPoolExecutor(min(spare, _HASHERS), "suite-hash", initializer=use_all_cores)
+
+
+def use_all_cores() -> None:
+    """Let this thread run on every core: the engine may have pinned the one that began it to its own."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
 
 
 def row_facts(logits: torch.Tensor) -> dict[str, torch.Tensor]:

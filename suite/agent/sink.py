@@ -6,7 +6,9 @@ import os
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,15 +19,25 @@ from safetensors import safe_open
 
 from suite.agent.chunks import ChunkFile, chunk_name, record_chunk
 from suite.agent.events import AgentFailure
-from suite.agent.rows import num_non_finite_rows, number_facts, row_bytes, row_hashes
+from suite.agent.rows import num_non_finite_rows, number_facts, row_bytes, row_hashes, use_all_cores
 from suite.agent.tensors import write_tensors
 
 _BLOCKS = 8
 _PINNED = 4
+_SAVING = 2 if (os.cpu_count() or 1) > 4 else 1
+"""Chunks that are hashed and written while the next one fills."""
 
 
-def save_chunk(folder: Path, name: str, tensors: dict[str, torch.Tensor], *, non_finite_rows: int) -> ChunkFile:
+def save_chunk(
+    folder: Path, name: str, tensors: dict[str, torch.Tensor], *, non_finite_rows: int | None = None
+) -> ChunkFile:
     """Write one chunk to a temporary name, note its hash in the journal, and rename it.
+
+    Args:
+        folder: The capture's.
+        name: Of the file.
+        tensors: As they are stored.
+        non_finite_rows: None: those among the chunk's own rows, which are logits.
 
     Raises:
         OSError: the disk is full, for instance; nothing is left behind.
@@ -42,7 +54,7 @@ def save_chunk(folder: Path, name: str, tensors: dict[str, torch.Tensor], *, non
             num_rows=len(positions),
             first_position=int(positions[0]),
             last_position=int(positions[-1]),
-            non_finite_rows=non_finite_rows,
+            non_finite_rows=num_non_finite_rows(tensors["rows"]) if non_finite_rows is None else non_finite_rows,
         )
         record_chunk(folder, chunk)
         temporary.replace(path)
@@ -96,6 +108,7 @@ class RowSink:
         self.chunks: list[ChunkFile] = list(kept)
         self.num_rows = sum(chunk.num_rows for chunk in kept)
         self.non_finite_rows = sum(chunk.non_finite_rows for chunk in kept)
+        self._named = len(kept)
         self.busy_seconds = 0.0
         self.error: BaseException | None = None
         """What stopped the writer. The engine goes on until somebody looks: ranks must not part company in a step."""
@@ -111,6 +124,9 @@ class RowSink:
         self._rows: torch.Tensor | None = None
         self._positions = np.empty(chunk_rows, np.int64)
         self._filled = 0
+        self._pool = ThreadPoolExecutor(_SAVING, "suite-save", initializer=use_all_cores)
+        self._saving: deque[tuple[Future[ChunkFile], torch.Tensor]] = deque()
+        self._free: list[torch.Tensor] = []
         self._flush_at_end = True
         self._stream: Any = None
         self._thread = threading.Thread(target=self._run, name="suite-writer", daemon=True)
@@ -155,9 +171,13 @@ class RowSink:
         self._flush_at_end = flush
         self._queue.put(None)
         self._thread.join()
+        self._pool.shutdown()
+        for saving, _ in self._saving:  # only after a failure: chunks behind the one that was lost
+            if saving.exception() is None:
+                (self.folder / saving.result().file).unlink()
 
     def _run(self) -> None:
-        _use_all_cores()
+        use_all_cores()
         while True:
             item = self._queue.get()
             started = time.perf_counter()
@@ -176,6 +196,8 @@ class RowSink:
         if item is None:
             if self._flush_at_end:
                 self._flush()
+            while self._saving:
+                self._settle()
             return
         if item.ready is not None:
             item.ready.synchronize()
@@ -192,13 +214,14 @@ class RowSink:
     def _add(
         self, rows: torch.Tensor, positions: np.ndarray[Any, Any], numbers: dict[str, torch.Tensor] | None
     ) -> None:
-        if self._rows is None:
-            self._rows = torch.empty((self._chunk_rows, rows.shape[1]), dtype=rows.dtype)
         facts = None
         if self._facts:  # now, while the engine computes its next step, and not when the chunk is full
             facts = (numbers or number_facts(rows)) | {"row_sha256": row_hashes(rows)}
         done = 0
         while done < len(rows):
+            if self._rows is None:
+                new = (self._chunk_rows, rows.shape[1])
+                self._rows = self._free.pop() if self._free else torch.empty(new, dtype=rows.dtype)
             take = min(len(rows) - done, self._chunk_rows - self._filled)
             self._rows[self._filled : self._filled + take] = rows[done : done + take]
             self._positions[self._filled : self._filled + take] = positions[done : done + take]
@@ -213,7 +236,7 @@ class RowSink:
         if not self._filled or self._rows is None:
             return
         rows, positions = self._rows[: self._filled], self._positions[: self._filled].copy()
-        name = chunk_name(len(self.chunks))
+        name = chunk_name(self._named)
         tensors = {
             "rows": rows,
             "positions": torch.from_numpy(positions),
@@ -226,11 +249,22 @@ class RowSink:
         if self._compare:
             _check_same(self.folder / name, tensors)
             self._compare = False
-        non_finite = num_non_finite_rows(rows)
-        self.chunks.append(save_chunk(self.folder, name, tensors, non_finite_rows=non_finite))
-        self.non_finite_rows += non_finite
-        self.num_rows += self._filled
+        # Chunks may be written in any order: a resumed start keeps those before the first that is absent.
+        self._saving.append((self._pool.submit(save_chunk, self.folder, name, tensors), self._rows))
+        self._named += 1
+        self._rows = None
         self._filled = 0
+        while len(self._saving) > _SAVING:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Wait until the oldest chunk is on disk."""
+        saving, buffer = self._saving.popleft()
+        chunk = saving.result()
+        self._free.append(buffer)
+        self.chunks.append(chunk)
+        self.non_finite_rows += chunk.non_finite_rows
+        self.num_rows += chunk.num_rows
 
 
 def _check_same(path: Path, tensors: dict[str, torch.Tensor]) -> None:
@@ -242,9 +276,3 @@ def _check_same(path: Path, tensors: dict[str, torch.Tensor]) -> None:
                 f"after the restart a row of {path.name} differs from what the interrupted start had written",
                 "the stack does not repeat itself bit for bit: run without --resume to capture it in one go",
             )
-
-
-def _use_all_cores() -> None:
-    """The engine may have pinned its thread to one core; the writer must not share it."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, range(os.cpu_count() or 1))
