@@ -1,23 +1,18 @@
-"""Whether forks follow from the ledger and, where these are at hand, from captures."""
+"""Whether forks follow from the ledger, their consequences from their futures, and their grades from their texts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 
-from suite.branch.candidates import top_tokens
 from suite.branch.consequence import consequence_of
 from suite.branch.grader import Grader, read_states
 from suite.branch.schema import BranchesRecord, BranchRun, Fork, Future
 from suite.branch.select import fork_policy
-from suite.bundle.schema import Evidence
 from suite.errors import VerificationFailed
 from suite.grade.formats import GRAMMARS
 from suite.manifest.lock import Lock
 from suite.score.ledger import Ledger
-
-_NEAR = 1e-9
 
 
 def check_record(record: BranchesRecord, *, lock: Lock, reference_lock: Lock) -> None:
@@ -103,34 +98,6 @@ def derived(fork: Fork) -> tuple[object, object]:
         return None, None
     of_token = consequence_of(token, reference) if token is not None and reference is not None else None
     return consequence_of(candidate, reference), of_token
-
-
-def check_top_tokens(
-    forks: Sequence[Fork], ledger: Ledger, sides: Sequence[tuple[str, Evidence]], captures: Path
-) -> int:
-    """Compare the best tokens of every fork with the captures; returns how many of them the store holds.
-
-    Raises:
-        VerificationFailed: the first position that differs, or a damaged capture.
-    """
-    from suite.bundle.evidence import find_capture
-    from suite.errors import MissingPrerequisite
-
-    rows = {position: row for row, position in enumerate(ledger.columns["position"].tolist())}
-    found = 0
-    for name, evidence in sides:
-        try:
-            capture = find_capture(captures, evidence)
-        except MissingPrerequisite:
-            continue
-        found += 1
-        expected = top_tokens(capture, [rows[fork.position] for fork in forks], lambda _: "")
-        for fork, best in zip(forks, expected, strict=True):
-            top = getattr(fork, f"{name}_top")
-            same = [token.id for token in top] == [token.id for token in best]
-            if not same or any(abs(x.p - y.p) > _NEAR for x, y in zip(top, best, strict=True)):
-                raise VerificationFailed(f"position {fork.position}: not the best tokens that the {name} captured")
-    return found
 
 
 def _check_grade(fork: Fork, future: Future, tool_format: str | None, grader: Grader | None) -> None:

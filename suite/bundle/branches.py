@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.branch.check import check_forks, check_record, check_top_tokens
+from suite.branch.candidates import top_tokens
+from suite.branch.check import check_forks, check_record
 from suite.branch.counts import count_branches
 from suite.branch.file import read_forks
 from suite.branch.grader import Grader
 from suite.branch.parts import Branching
-from suite.branch.schema import BRANCHES_NAME, FORKS_NAME, BranchesRecord, BranchHeadlines, Fork, parse_branches
+from suite.branch.schema import (
+    BRANCHES_NAME,
+    FORKS_NAME,
+    BranchesRecord,
+    BranchHeadlines,
+    Fork,
+    TopToken,
+    parse_branches,
+)
+from suite.bundle.evidence import find_capture
 from suite.bundle.read import Bundle
 from suite.bundle.schema import EvidencePair
-from suite.errors import SuiteError, VerificationFailed
+from suite.errors import MissingPrerequisite, SuiteError, VerificationFailed
 from suite.manifest.lock import Lock
 from suite.score.ledger import Ledger
 from suite.workload.session import Session
+
+_NEAR = 1e-9
+"""Of probabilities, which another machine's `exp` may round otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,8 +112,27 @@ def check_branches(
         raise VerificationFailed(error.message, where=FORKS_NAME) from error
     if claimed != counts:
         raise VerificationFailed("`branches` of bundle.json does not follow from the forks", where=FORKS_NAME)
-    sides = (("reference", evidence.reference), ("candidate", evidence.candidate))
-    seen = 0 if captures is None else check_top_tokens(forks, ledger, sides, captures)
+    seen = 0 if captures is None else _check_top_tokens(forks, ledger, evidence, captures)
     told = f"{counts.used} of {counts.followed} forks used; counts and consequences follow from the futures"
     told += "; verdicts not recomputed: the session is not at hand" if grader is None else "; every verdict recomputed"
     return f"{told}; best tokens from {seen} of 2 captures" if seen else told
+
+
+def _check_top_tokens(forks: Sequence[Fork], ledger: Ledger, evidence: EvidencePair, captures: Path) -> int:
+    """Compare the best tokens of every fork with the captures; returns how many of them the store holds."""
+    rows = {position: row for row, position in enumerate(ledger.columns["position"].tolist())}
+    found = 0
+    for side in ("reference", "candidate"):
+        try:
+            capture = find_capture(captures, getattr(evidence, side))
+        except MissingPrerequisite:
+            continue
+        found += 1
+        expected = top_tokens(capture, [rows[fork.position] for fork in forks], lambda _: "")
+        for fork, best in zip(forks, expected, strict=True):
+            top: tuple[TopToken, ...] = getattr(fork, f"{side}_top")
+            same = [token.id for token in top] == [token.id for token in best]
+            if not same or any(abs(x.p - y.p) > _NEAR for x, y in zip(top, best, strict=True)):
+                where = f"{FORKS_NAME}: position {fork.position}"
+                raise VerificationFailed(f"not the best tokens that the {side} captured", where=where)
+    return found
