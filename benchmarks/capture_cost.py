@@ -29,6 +29,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "logits": {"codec": "logits", "stride": 1, "ranges": []},
     # Four ranges of 500 tokens, as around tool calls.
     "ranges": {"codec": "logits", "stride": None, "ranges": "four"},
+    # The last 16,384 positions in one go: how fast logits reach the disk.
+    "block": {"codec": "logits", "stride": None, "ranges": "block"},
     # Every position scored in FP64 against a stored reference while the engine runs: scores and hidden states are
     # written, no logits. The reference is the stack's own capture, so every divergence must be 0.
     "streaming": {"codec": "hidden", "stride": 1, "ranges": []},
@@ -86,6 +88,8 @@ def main() -> None:
         rounds.append(times)
     report["rounds"] = rounds
     report["rows"] = summary(rounds, names)
+    if "block" in names:
+        report["bounds_gb_per_second"] = bounds(work)
     if options.flat_logprobs:
         report["flat_logprobs"] = flat_logprobs(llm, tokens[: options.flat_logprobs])
     report["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -114,6 +118,8 @@ def captured(llm: Any, name: str, tokens: np.ndarray, work: Path, options: Any, 
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     ranges: Any = VARIANTS[name]["ranges"]
+    if ranges == "block":
+        ranges = [[max(1, len(tokens) - 16_384), len(tokens)]]
     if ranges == "four":
         ranges = [[len(tokens) * k // 5, len(tokens) * k // 5 + 500] for k in range(1, 5)]
     spec = VARIANTS[name] | {
@@ -137,7 +143,7 @@ def captured(llm: Any, name: str, tokens: np.ndarray, work: Path, options: Any, 
     report.setdefault("captures", {})[name] = {
         "rows": result["num_rows"],
         "bytes": size,
-        "gb_per_second": round(size / seconds / 1e9, 3),
+        "gb_per_second": round(size / max(result["writer_span_seconds"], 1e-9) / 1e9, 3),
         "hook_seconds": round(result["hook_seconds"], 4),
         "writer_busy_seconds": round(result["writer_seconds"], 3),
         "drain_seconds": round(seconds - inner, 4),
@@ -190,6 +196,29 @@ def summary(rounds: list[dict[str, float]], names: list[str]) -> list[dict[str, 
             }
         )
     return rows
+
+
+def bounds(work: Path) -> dict[str, float]:
+    """What limits rows on their way to disk: the copy from the device into pinned memory, and a plain file, flushed."""
+    import torch
+
+    host = torch.zeros(1 << 30, dtype=torch.uint8, pin_memory=torch.cuda.is_available())
+    speeds = {}
+    if torch.cuda.is_available():
+        rows = torch.zeros(1 << 30, dtype=torch.uint8, device="cuda")
+        for _ in range(2):
+            torch.cuda.synchronize()
+            started = time.perf_counter()
+            host.copy_(rows, non_blocking=True)
+            torch.cuda.synchronize()
+            speeds["device_to_host"] = round(host.numel() / (time.perf_counter() - started) / 1e9, 2)
+    started = time.perf_counter()
+    for number in range(4):
+        with (work / f"plain-{number}").open("wb") as stream:
+            stream.write(memoryview(host.numpy()))
+            stream.flush()
+            os.fsync(stream.fileno())
+    return speeds | {"disk": round(4 * host.numel() / (time.perf_counter() - started) / 1e9, 2)}
 
 
 def flat_logprobs(llm: Any, tokens: np.ndarray) -> dict[str, Any]:

@@ -110,6 +110,9 @@ class RowSink:
         self.non_finite_rows = sum(chunk.non_finite_rows for chunk in kept)
         self._named = len(kept)
         self.busy_seconds = 0.0
+        self.span_seconds = 0.0
+        """From the first rows pushed until the last were on disk."""
+        self._first_push: float | None = None
         self.error: BaseException | None = None
         """What stopped the writer. The engine goes on until somebody looks: ranks must not part company in a step."""
         self._tokens = tokens
@@ -136,6 +139,8 @@ class RowSink:
         self, rows: torch.Tensor, positions: np.ndarray[Any, Any], numbers: dict[str, torch.Tensor] | None = None
     ) -> None:
         """Queue rows of which the caller keeps no use; `numbers` are their `number_facts`, where those are known."""
+        if self._first_push is None:
+            self._first_push = time.perf_counter()
         if not rows.is_cuda:
             self._queue.put(_Block(rows=rows, positions=positions, numbers=numbers))
             return
@@ -172,6 +177,7 @@ class RowSink:
         self._queue.put(None)
         self._thread.join()
         self._pool.shutdown()
+        self.span_seconds = 0.0 if self._first_push is None else time.perf_counter() - self._first_push
         for saving, _ in self._saving:  # only after a failure: chunks behind the one that was lost
             if saving.exception() is None:
                 (self.folder / saving.result().file).unlink()

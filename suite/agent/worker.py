@@ -217,6 +217,7 @@ class CaptureWorker:
                 "num_rows": capture.sink.num_rows,
                 "non_finite_rows": capture.sink.non_finite_rows,
                 "writer_seconds": capture.sink.busy_seconds,
+                "writer_span_seconds": capture.sink.span_seconds,
             }
         if capture.streaming is not None:
             try:
