@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 
 from suite.branch.counts import branch_intervals, interval_text
-from suite.branch.schema import CONSEQUENCES, BranchesRecord, BranchHeadlines, Consequence, Fork, Future, Role
+from suite.branch.schema import (
+    CONSEQUENCES,
+    BranchesRecord,
+    BranchHeadlines,
+    Consequence,
+    ConsequenceName,
+    Fork,
+    Future,
+    Role,
+)
 from suite.score.classes import FlipClass
 
 Table = list[tuple[str, ...]]
@@ -43,7 +52,7 @@ def count_table(headlines: BranchHeadlines, forks: Sequence[Fork]) -> Table:
                 str(counts.used + mismatches),
                 str(mismatches),
                 str(counts.used),
-                *_cells({str(k): v for k, v in counts.consequences.items()}, forks, counts.flip_class),
+                *_cells(counts.consequences, forks, counts.flip_class),
             )
         )
     totals = {name: sum(c.consequences[name] for c in headlines.by_class) for name in CONSEQUENCES}
@@ -54,13 +63,14 @@ def count_table(headlines: BranchHeadlines, forks: Sequence[Fork]) -> Table:
             str(headlines.followed),
             str(headlines.followed - headlines.used),
             str(headlines.used),
-            *_cells({str(k): v for k, v in totals.items()}, forks, None),
+            *_cells(totals, forks, None),
         )
     )
     return rows
 
 
-COUNT_HEADERS = ("flips", "n", "followed", "not used", "used", *(name for name in CONSEQUENCES if name != "recovered"))
+_SHOWN = tuple(name for name in CONSEQUENCES if name != "recovered")
+COUNT_HEADERS = ("flips", "n", "followed", "not used", "used", *_SHOWN)
 
 
 def summary_line(name: str, headlines: BranchHeadlines) -> str:
@@ -167,9 +177,10 @@ def marked(reference: Future, candidate: Future) -> tuple[str, str]:
     return "".join(ours), "".join(theirs)
 
 
-def _cells(counts: dict[str, int], forks: Sequence[Fork], flip_class: FlipClass | None) -> list[str]:
+def _cells(counts: Mapping[ConsequenceName, int], forks: Sequence[Fork], flip_class: FlipClass | None) -> list[str]:
+    """In the order of `COUNT_HEADERS`; a file has its keys in another."""
     intervals = branch_intervals(forks, flip_class)
-    return [f"{count}{interval_text(intervals.count(name))}" for name, count in counts.items() if name != "recovered"]
+    return [f"{counts[name]}{interval_text(intervals.count(name))}" for name in _SHOWN]
 
 
 def _head(future: Future) -> str:

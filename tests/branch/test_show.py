@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from suite.branch.counts import branch_intervals
 from suite.branch.file import pack_forks
 from suite.branch.schema import CONSEQUENCES, BranchHeadlines, ClassCounts, Consequence
 from suite.branch.show import (
+    COUNT_HEADERS,
     consequence_text,
     count_table,
     fork_lines,
@@ -107,3 +110,15 @@ def test_the_table_ends_with_the_sum_over_the_classes() -> None:
     assert [row[0] for row in rows] == [*FLIP_CLASSES, "all"]
     assert rows[-1][1:6] == ("3", "3", "0", "3", "3")
     assert summary_line("x", headlines(3)) == ("x: 3 flips in the assistant's output followed, 3 used: 3 absorbed.")
+
+
+def test_each_count_stands_under_its_own_name_also_when_read_from_a_file() -> None:
+    told = headlines(3)
+    value = json.loads(told.model_dump_json())
+    for counts in value["by_class"]:
+        counts["consequences"] = dict(sorted(counts["consequences"].items(), reverse=True))
+    read = BranchHeadlines.model_validate_json(json.dumps(value))
+    for rows in (count_table(told, [FORKS[1]]), count_table(read, [FORKS[1]])):
+        row = dict(zip(COUNT_HEADERS, rows[0], strict=True))
+        assert (row["flips"], row["used"], row["absorbed"], row["undecided"]) == ("tied", "3", "3", "0")
+        assert sum(int(row[name]) for name in CONSEQUENCES if name != "recovered") == 3
