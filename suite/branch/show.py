@@ -120,7 +120,8 @@ def consequence_text(consequence: Consequence | None, *, brief: bool = False) ->
 def top_table(fork: Fork, *, count: int = 8) -> Table:
     """The best tokens of both sides with their probabilities, side by side."""
     pairs = zip(fork.reference_top[:count], fork.candidate_top[:count], strict=False)
-    return [(plain(a.text), f"{a.p:.4f}", plain(b.text), f"{b.p:.4f}") for a, b in pairs]
+    # Quoted, since a token may begin with a space that matters.
+    return [(f'"{plain(a.text)}"', f"{a.p:.4f}", f'"{plain(b.text)}"', f"{b.p:.4f}") for a, b in pairs]
 
 
 def fork_lines(fork: Fork, record: BranchesRecord, *, width: int) -> list[str]:

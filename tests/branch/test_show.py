@@ -70,7 +70,7 @@ def test_the_list_has_one_row_for_each_fork() -> None:
 
 
 def test_the_best_tokens_of_both_sides_stand_side_by_side() -> None:
-    assert top_table(FORKS[0])[0] == ("\\n</parameter>", "0.6100", ".", "0.4800")
+    assert top_table(FORKS[0])[0] == ('"\\n</parameter>"', "0.6100", '"."', "0.4800")
 
 
 def headlines(used: int) -> BranchHeadlines:
