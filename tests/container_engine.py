@@ -1,12 +1,17 @@
 """The real engine that `.ci/containers` starts, a registry on loopback, and a small Debian image that has Python."""
 
 import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from suite.image.engine import Engine, connected
+from suite.errors import MissingPrerequisite
+from suite.image.engine import Engine, connect, connected
 from suite.image.present import PresentImage
 from suite.image.pull import ensure_pulled
 from suite.manifest.schema import Image
@@ -55,3 +60,54 @@ def containers_of(engine: Engine, home: Path) -> list[str]:
     from suite.runtime.leases import LABEL_HOME, _name
 
     return [c["Id"] for c in engine.api.containers(all=True, filters={"label": f"{LABEL_HOME}={_name(home)}"})]
+
+
+class Daemon:
+    """An engine of a test's own, which may be killed and started again."""
+
+    def __init__(self, folder: Path, data: Path, address: str) -> None:
+        self._folder = folder
+        self._command = ["dockerd", "--data-root", str(data), "--exec-root", str(folder / "exec"), "--host", address]
+        self._command += ["--pidfile", str(folder / "pid"), "--storage-driver", "overlay2"]
+        self._command += ["--bridge=none", "--iptables=false", "--ip6tables=false"]
+
+    def start(self) -> None:
+        # Of a killed engine's helper, which may still lie there as a zombie: it would be taken for a living one.
+        (self._folder / "exec" / "containerd" / "containerd.pid").unlink(missing_ok=True)
+        log = self._folder / "dockerd.log"
+        with log.open("ab") as sink:
+            self._process = subprocess.Popen(self._command, stdout=sink, stderr=sink)
+        for _ in range(600):
+            try:
+                connect().close()
+            except MissingPrerequisite:
+                time.sleep(0.1)
+            else:
+                return
+        raise AssertionError(log.read_text()[-2000:])
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(30)
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(60)
+
+
+@contextmanager
+def another_engine(folder: Path, monkeypatch: pytest.MonkeyPatch, data: Path | None = None) -> Iterator[Daemon]:
+    """A second engine, which `connect` finds while the block runs. Root only."""
+    # A socket's path is short, and that of a test's folder is not.
+    socket = Path(f"/run/suite-test-{os.getpid()}.sock")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{socket}")
+    daemon = Daemon(folder, data or folder / "data", f"unix://{socket}")
+    daemon.start()
+    try:
+        yield daemon
+    finally:
+        daemon.stop()
+        socket.unlink(missing_ok=True)
+        for line in Path("/proc/mounts").read_text().splitlines()[::-1]:
+            if line.split()[1].startswith(f"{folder}/") and "/small" not in line.split()[1].removeprefix(str(folder)):
+                subprocess.run(["umount", "--lazy", line.split()[1]], check=False)

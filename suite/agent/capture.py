@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from safetensors import safe_open
 
+from suite.agent.checkpoint import require_files
 from suite.agent.chunks import ChunkFile, Journal, file_sha256, read_journal, start_journal
 from suite.agent.company import company
 from suite.agent.engine import armed, generate, start_engine, vllm_version
@@ -41,6 +42,8 @@ def run(request: dict[str, Any], events: Events) -> None:
     out = Path(job.out)
     tokens = _read_tokens(job)
     journal, kept = _resume(out, job)
+    events.phase("hash model files")
+    require_files(job.model, job.model_files)
     events.phase("engine start")
     llm = start_engine(job.model, job.engine)
     events.done("engine start")

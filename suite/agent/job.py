@@ -51,6 +51,8 @@ class CaptureJob:
     capture_digest: str
     start: int
     """Which fresh start of the stack this is, from 0."""
+    model_files: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Files of the checkpoint -> SHA-256 of the lock; hashed again before the engine reads them."""
     neighbours: int = 0
     """Other requests that share every step of the captured one."""
     score: dict[str, Any] | None = None

@@ -27,6 +27,7 @@ COMMANDS = {
     "record": ("suite.cli.record", "Keep an agent's own session while it works."),
     "workload": ("suite.cli.workload", "Import, scrub, check, render and synthesize sessions."),
     "model": ("suite.cli.model", "Fetch and derive the models that manifests name."),
+    "weights": ("suite.cli.weights", "Compare the tensors of checkpoints."),
     "reference": ("suite.cli.reference", "Publish, take in, check and list reference packs."),
     "import": ("suite.cli.import_", "Bring base files of llama.cpp into the capture store."),
     "export": ("suite.cli.export", "Write a capture as a base file of llama.cpp."),

@@ -24,9 +24,32 @@ _TEMPLATE = click.option(
 _SESSION = click.argument("session", type=click.Path(path_type=Path))
 
 
-@click.group()
+# name -> (module that holds a command of that name, one line for the help): imported on first use.
+MORE = {
+    "import": ("suite.cli.workload_import", "Make sessions of what other programs kept."),
+    "scrub": ("suite.cli.workload_scrub", "Replace what is private, everywhere the same."),
+    "check": ("suite.cli.workload_check", "Show what the model really sees, and what is wrong with it."),
+    "ranges": ("suite.cli.workload_ranges", "Choose ranges worth capturing whole, with their cost."),
+}
+
+
+class _Group(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*MORE, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in MORE:
+            return super().get_command(ctx, cmd_name)
+        import importlib
+
+        command = importlib.import_module(MORE[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=_Group)
 def workload() -> None:
-    """Synthesize, render and show sessions."""
+    """Import, scrub, check, render, show and synthesize sessions."""
 
 
 @workload.command()

@@ -63,10 +63,14 @@ def compare(paths: Sequence[Path], *, sort: MetricName = "flips") -> Comparison:
 
 
 def compare_entries(
-    entries: Sequence[Entry], *, sort: MetricName = "flips", passed_over: tuple[str, ...] = ()
+    entries: Sequence[Entry],
+    *,
+    sort: MetricName = "flips",
+    passed_over: tuple[str, ...] = (),
+    also_by_kl: bool = True,
 ) -> Comparison:
-    """Compare entries of one cohort."""
-    ranking = rank(entries, METRICS[sort])
+    """Compare entries of one cohort; `also_by_kl` as in `suite.compare.ranking.rank`."""
+    ranking = rank(entries, METRICS[sort], also_by_kl=also_by_kl)
     return Comparison(ranking=ranking, kernel=verdicts(ranking.entries), passed_over=passed_over)
 
 

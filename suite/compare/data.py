@@ -41,7 +41,7 @@ def to_json(comparison: Comparison, *, by: By | None = None) -> dict[str, Any]:
                 "test": _test(pair.test),
                 "p_holm": pair.p_holm,
                 "separated": pair.separated,
-                "kl_ref_cand": _test(pair.kl),
+                "kl_ref_cand": None if pair.kl is None else _test(pair.kl),
             }
             for pair in ranking.pairs
         ],

@@ -24,8 +24,9 @@ class Pair:
     """Higher minus lower, two-sided."""
     p_holm: float
     """Corrected for all pairs of the table."""
-    kl: SignFlip
-    """The same pair by summed KL(ref||cand), uncorrected; it ranks nothing unless the table is sorted by KL."""
+    kl: SignFlip | None
+    """The same pair by summed KL(ref||cand), uncorrected; it ranks nothing unless the table is sorted by KL. None where
+    it was not asked for."""
 
     @property
     def separated(self) -> bool:
@@ -53,12 +54,13 @@ class Ranking:
         return self.entries[0] if mine and all(pair.separated for pair in mine) else None
 
 
-def rank(entries: Sequence[Entry], metric: Metric) -> Ranking:
+def rank(entries: Sequence[Entry], metric: Metric, *, also_by_kl: bool = True) -> Ranking:
     """Sort entries of one cohort by `metric` and test every pair.
 
     Args:
         entries: At least one; all of the same probes.
         metric: What is compared; ties in it go by label.
+        also_by_kl: Test every pair by KL too; that takes most of the time.
     """
     ordered = tuple(sorted(entries, key=lambda entry: (metric.value(entry), entry.label)))
     refusal = ordered[0].totals.refusal
@@ -66,7 +68,7 @@ def rank(entries: Sequence[Entry], metric: Metric) -> Ranking:
     if refusal is not None or not places:
         return Ranking(metric=metric, entries=ordered, ranks=None, pairs=(), refusal=refusal)
     tests = _tests(ordered, metric, places)
-    by_kl = _tests(ordered, METRICS["kl"], places)
+    by_kl = _tests(ordered, METRICS["kl"], places) if also_by_kl else [None] * len(places)
     corrected = holm([test.p_value for test in tests])
     pairs = tuple(
         Pair(lower=low, higher=high, test=test, p_holm=p, kl=kl)

@@ -48,15 +48,10 @@ class Registry:
 
     def __init__(self, reference: ImageReference) -> None:
         """Nothing is asked yet."""
-        import requests
-
         self._reference = reference
         scheme = "http" if reference.is_loopback else "https"
         host = _HOSTS.get(reference.registry, reference.registry)
         self._base = f"{scheme}://{host}/v2/{reference.path}"
-        self._session = requests.Session()
-        # A proxy is never between this machine and itself.
-        self._session.trust_env = not reference.is_loopback
 
     def manifest(self, name: str) -> Document:
         """The manifest or index called `name`, a tag or a digest.
@@ -67,9 +62,7 @@ class Registry:
             VerificationFailed: it sent another document than the digest names.
             InvalidInput: it sent something that is neither a manifest nor an index.
         """
-        response = self._get(f"manifests/{name}", accept=", ".join((*INDEX_TYPES, *PLATFORM_TYPES)))
-        media_type = response.headers.get("Content-Type", "").partition(";")[0]
-        data = self._checked(response, name)
+        data, media_type = self._get(f"manifests/{name}", accept=", ".join((*INDEX_TYPES, *PLATFORM_TYPES)))
         if media_type not in INDEX_TYPES + PLATFORM_TYPES:
             raise InvalidInput(f"the registry sent {media_type or 'no type'!r}, not an image", where=self._where(name))
         return Document(data=data, digest=f"sha256:{hashlib.sha256(data).hexdigest()}", media_type=media_type)
@@ -80,65 +73,72 @@ class Registry:
         Raises:
             As `manifest`.
         """
-        return self._checked(self._get(f"blobs/{digest}", accept="*/*"), digest)
+        data, _ = self._get(f"blobs/{digest}", accept="*/*")
+        return data
 
-    def _checked(self, response: requests.Response, name: str) -> bytes:
-        data = b""
-        for block in response.iter_content(1 << 16):
-            data += block
-            if len(data) > MAX_BYTES:
-                raise InvalidInput(f"larger than {MAX_BYTES:,} bytes", where=self._where(name))
+    def _get(self, path: str, *, accept: str) -> tuple[bytes, str]:
+        """Content and media type, the content checked where the path ends in a digest."""
+        import requests
+
+        url, headers, name = f"{self._base}/{path}", {"Accept": accept}, path.rpartition("/")[2]
+        try:
+            with requests.Session() as session:
+                # A proxy is never between this machine and itself.
+                session.trust_env = not self._reference.is_loopback
+                response = session.get(url, headers=headers, timeout=TIMEOUT_SECONDS, stream=True)
+                if response.status_code == 401:
+                    challenge = response.headers.get("WWW-Authenticate", "")
+                    headers |= self._authorization(session, challenge)
+                    response = session.get(url, headers=headers, timeout=TIMEOUT_SECONDS, stream=True)
+                self._require_ok(response, name)
+                data = b""
+                for block in response.iter_content(1 << 16):
+                    data += block
+                    if len(data) > MAX_BYTES:
+                        raise InvalidInput(f"larger than {MAX_BYTES:,} bytes", where=self._where(name))
+        except (requests.RequestException, OSError) as error:
+            raise MissingPrerequisite(
+                f"the registry {self._reference.registry} cannot be reached: {_reason(error)}",
+                where=self._where(name),
+                hint="check the name and the network",
+            ) from error
         if name.startswith("sha256:") and hashlib.sha256(data).hexdigest() != name.removeprefix("sha256:"):
             raise VerificationFailed(
                 "the registry sent something else than this digest names",
                 where=self._where(name),
                 hint="do not use this registry for it; try a mirror",
             )
-        return data
+        return data, response.headers.get("Content-Type", "").partition(";")[0]
 
-    def _get(self, path: str, *, accept: str) -> requests.Response:
-        import requests
-
-        url, headers = f"{self._base}/{path}", {"Accept": accept}
-        try:
-            response = self._session.get(url, headers=headers, timeout=TIMEOUT_SECONDS, stream=True)
-            if response.status_code == 401:
-                headers |= self._authorization(response.headers.get("WWW-Authenticate", ""))
-                response = self._session.get(url, headers=headers, timeout=TIMEOUT_SECONDS, stream=True)
-        except (requests.RequestException, OSError) as error:
-            raise MissingPrerequisite(
-                f"the registry {self._reference.registry} cannot be reached: {_reason(error)}",
-                where=self._where(path.rpartition("/")[2]),
-                hint="check the name and the network",
-            ) from error
+    def _require_ok(self, response: requests.Response, name: str) -> None:
         if response.status_code == 404:
             raise NotInRegistry(
                 "the registry does not have it",
-                where=self._where(path.rpartition("/")[2]),
+                where=self._where(name),
                 hint="images disappear: name a mirror, or restore one with `suite image restore`",
             )
         if response.status_code != 200:
             raise MissingPrerequisite(
                 f"the registry answers {response.status_code} {response.reason}",
-                where=self._where(path.rpartition("/")[2]),
+                where=self._where(name),
                 hint="log in with `docker login` if it is private",
             )
-        return response
 
-    def _authorization(self, challenge: str) -> dict[str, str]:
+    def _authorization(self, session: requests.Session, challenge: str) -> dict[str, str]:
         """The header that the registry's challenge asks for."""
+        import requests
+
         kind, _, rest = challenge.partition(" ")
         fields = dict(_CHALLENGE.findall(rest))
         user = self._credentials()
         if kind.lower() == "basic" and user is not None:
-            import requests
-
             prepared = requests.Request("GET", self._base, auth=user).prepare()
             return {"Authorization": str(prepared.headers["Authorization"])}
         realm = fields.pop("realm", "")
-        if kind.lower() != "bearer" or not realm.startswith("https://"):
+        schemes = ("https://", "http://") if self._reference.is_loopback else ("https://",)
+        if kind.lower() != "bearer" or not realm.startswith(schemes):
             return {}
-        answer = self._session.get(realm, params=fields, auth=user, timeout=TIMEOUT_SECONDS)
+        answer = session.get(realm, params=fields, auth=user, timeout=TIMEOUT_SECONDS)
         body: Any = answer.json() if answer.status_code == 200 else {}
         token = body.get("token") or body.get("access_token")
         return {"Authorization": f"Bearer {token}"} if token else {}

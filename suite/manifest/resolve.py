@@ -47,11 +47,12 @@ def resolve(
     Raises:
         InvalidInput: a fact is missing; the session is absent or does not fit. Exit code 2.
         MissingPrerequisite: the model or what makes it is absent. Exit code 3.
-        VerificationFailed: something is not what the manifest pins. Exit code 5.
+        VerificationFailed: something is not what the manifest pins, or no longer what was fetched. Exit code 5.
     """
     from suite.model.ensure import ensure_model
     from suite.model.hashes import hash_files
-    from suite.model.source import source_of
+    from suite.model.hub import require_unchanged
+    from suite.model.source import HubModel, source_of
     from suite.workload.render import render as render_session
     from suite.workload.session import load_session
 
@@ -68,6 +69,8 @@ def resolve(
     folder = (ensure or ensure_model)(source, home=home, python=python, observer=observer)
     observer.phase("hash model files")
     files = hash_files(folder)
+    if isinstance(source, HubModel) and source.derive is None:
+        require_unchanged(source, files, home=home)
     observer.phase("render workload")
     rendered = (render or render_session)(session, folder, chat_template=template)
     lock = make_lock(manifest, model_files=files, rendered=rendered, workload_name=session.name, built=built)

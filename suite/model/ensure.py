@@ -6,7 +6,8 @@ from pathlib import Path
 
 from suite.errors import MissingPrerequisite
 from suite.model.derive import Interpreter, derive_bf16, derive_quantised, find_bf16, find_quantised
-from suite.model.hub import fetch_snapshot, find_snapshot, missing_files
+from suite.model.hashes import hash_files
+from suite.model.hub import fetch_snapshot, find_snapshot, missing_files, require_unchanged
 from suite.model.source import BF16, HubModel, LocalModel, PackagedModel, Source
 from suite.model.wheel import fetch_gguf
 from suite.observer import Observer
@@ -41,6 +42,8 @@ def ensure_model(source: Source, *, home: Path, python: Interpreter, observer: O
     if source.derive in (None, BF16):
         return folder
     assert source.derive is not None
+    if isinstance(source, HubModel):
+        require_unchanged(source, hash_files(folder), home=home)
     return derive_quantised(folder, source.derive, name=_name(source), home=home, python=python, observer=observer)
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import errno
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from suite.errors import MissingPrerequisite
+from suite.errors import MissingPrerequisite, VerificationFailed
 from suite.files import canonical_json, read_json, write_atomic
-from suite.model.hashes import MODEL_PATTERNS, model_files
+from suite.model.hashes import MODEL_PATTERNS, FileHash, hash_files
 from suite.model.source import HubModel
 from suite.model.store import disk_full, only_process
 from suite.observer import Observer
 
 _INDEX_NAME = "model.safetensors.index.json"
+_RECORD = 2
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def fetch_snapshot(model: HubModel, *, home: Path, observer: Observer) -> Path:
@@ -32,9 +37,46 @@ def fetch_snapshot(model: HubModel, *, home: Path, observer: Observer) -> Path:
     observer.phase(f"fetch {model.repository} at {model.revision[:12]}")
     with only_process(record.with_name(f".{record.stem}.lock"), observer):
         folder = _download(model)
-        files = {path.as_posix(): (folder / path).stat().st_size for path in model_files(folder)}
-        write_atomic(record, canonical_json({"schema_version": 1, "folder": str(folder), "files": files}))
+        observer.phase("hash fetched files")
+        files = hash_files(folder)
+        _require_as_published(folder, files)
+        seen = {file.path: {"size_bytes": file.size_bytes, "sha256": file.sha256} for file in files}
+        write_atomic(record, canonical_json({"schema_version": _RECORD, "folder": str(folder), "files": seen}))
     return folder
+
+
+def require_unchanged(model: HubModel, files: Sequence[FileHash], *, home: Path) -> None:
+    """See that a snapshot's files, hashed now, are those that were fetched. Without a record nothing is known.
+
+    Raises:
+        VerificationFailed: a file was changed, added or taken away since.
+    """
+    seen = _read(_record(model, home))
+    if seen is None:
+        return
+    then = {path: file["sha256"] for path, file in seen["files"].items()}
+    now = {file.path: file.sha256 for file in files}
+    wrong = sorted(path for path in then.keys() | now.keys() if then.get(path) != now.get(path))
+    if wrong:
+        raise VerificationFailed(
+            f"{wrong[0]} is not what was fetched" + (f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""),
+            where=f"{model.repository}@{model.revision}",
+            hint=f"remove {seen['folder']} and its blobs, then fetch again; work on a copy of a checkpoint",
+        )
+
+
+def _require_as_published(folder: Path, files: Sequence[FileHash]) -> None:
+    """The hub names large files by their SHA-256, and its client keeps them under that name: hold them to it."""
+    for file in files:
+        blob = (folder / file.path).resolve()
+        if _SHA256.fullmatch(blob.name) and blob.name != file.sha256:
+            blob.unlink()
+            raise VerificationFailed(
+                f"{file.path} was not received as the hub publishes it (SHA-256 {file.sha256[:12]}, "
+                f"published {blob.name[:12]})",
+                where=str(folder),
+                hint="it was removed; run again to fetch it anew",
+            )
 
 
 def find_snapshot(model: HubModel, *, home: Path) -> Path | None:
@@ -48,14 +90,23 @@ def _record(model: HubModel, home: Path) -> Path:
 
 def _recorded(record: Path) -> Path | None:
     """The folder of an earlier fetch if every file of it is still there with its size."""
+    seen = _read(record)
+    if seen is None:
+        return None
+    folder = Path(seen["folder"])
+    whole = all(
+        (folder / path).is_file() and (folder / path).stat().st_size == file["size_bytes"]
+        for path, file in seen["files"].items()
+    )
+    return folder if whole else None
+
+
+def _read(record: Path) -> Any:
+    """A record of this version; one that an older version wrote knows no hashes, and the snapshot is looked at anew."""
     if not record.exists():
         return None
     seen = read_json(record)
-    folder = Path(seen["folder"])
-    whole = all(
-        (folder / path).is_file() and (folder / path).stat().st_size == size for path, size in seen["files"].items()
-    )
-    return folder if whole else None
+    return seen if seen.get("schema_version") == _RECORD else None
 
 
 def _download(model: HubModel) -> Path:

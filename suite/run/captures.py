@@ -130,6 +130,7 @@ def _capture(
             "out": paths["out"],
             "heads": paths["heads"],
             "model": paths["model"],
+            "model_files": {file.path: file.sha256 for file in lock.model.files},
             "tokens": f"{paths['inputs']}/tokens.npy",
             "tokens_sha256": lock.workload.tokens_sha256,
             "engine": engine_arguments(lock),

@@ -94,6 +94,8 @@ def report_json(report: RunReport) -> dict[str, Any]:
             item["headlines"] = record.headlines.model_dump(mode="json")
             item["band"] = [b.model_dump(mode="json") for b in record.band]
             item["factors"] = [f.model_dump(mode="json") for f in record.factors]
+            if record.branches is not None:
+                item["branches"] = record.branches.model_dump(mode="json")
         measured.append(item)
     failed = {name: {"message": str(e), "exit_code": e.exit_code} for name, e in report.failed.items()}
     return {"schema_version": 1, "measured": measured, "failed": failed}

@@ -36,7 +36,7 @@ MIN_TURNS_WITH_EVENTS = 2
 """A quantity that is zero in all turns but one has no spread to resample."""
 
 _DRAWS_LIMIT = 50_000_000
-_BLOCK_DRAWS = 1_000_000
+_BLOCK_DRAWS = 262_144
 _ROUNDING = 1e-12
 _LEAST_DEGREES = 3.0
 _LEAST_SPREAD = 1e-3
@@ -88,11 +88,13 @@ def cluster_bootstrap(
     """
     if totals.refusal is not None:
         return None
-    wanted = list(totals.sums if names is None else names)
-    sums = np.array([totals.sums[name] for name in wanted])
+    asked = list(totals.sums if names is None else names)
+    wanted = [name for name in asked if np.count_nonzero(totals.sums[name]) >= MIN_TURNS_WITH_EVENTS]
     used = min(replicates, max(2_000, _DRAWS_LIMIT // totals.num_turns))
+    intervals: dict[str, Interval | None] = dict.fromkeys(asked)
     if not wanted:
-        return Bootstrap(intervals={}, num_turns=totals.num_turns, replicates=used, seed=seed)
+        return Bootstrap(intervals=intervals, num_turns=totals.num_turns, replicates=used, seed=seed)
+    sums = np.array([totals.sums[name] for name in wanted])
     # In units of the estimate, so that no square or cube of a small divergence underflows; by way of the largest sum,
     # since the estimate itself may underflow.
     peaks = sums.max(axis=1, keepdims=True)
@@ -101,44 +103,38 @@ def cluster_bootstrap(
     sums = np.divide(sums, means, out=np.zeros_like(sums), where=means > 0)
     shifts, spreads = _replicates(sums, totals.n, replicates=used, seed=seed)
     found = [
-        _interval(sums[i], totals.n, shifts[:, i], spreads[:, i], bounded=name.startswith("flips"))
+        _interval(sums[i], totals.n, shifts[i], spreads[i], bounded=name.startswith("flips"))
         for i, name in enumerate(wanted)
     ]
-    intervals = {
-        name: None if interval is None else interval.times(float(peaks[i, 0] * means[i, 0]))
-        for i, (name, interval) in enumerate(zip(wanted, found, strict=True))
-    }
+    for i, (name, interval) in enumerate(zip(wanted, found, strict=True)):
+        intervals[name] = interval.times(float(peaks[i, 0] * means[i, 0]))
     return Bootstrap(intervals=intervals, num_turns=totals.num_turns, replicates=used, seed=seed)
 
 
 def _replicates(sums: Values, n: Values, *, replicates: int, seed: int) -> tuple[Values, Values]:
-    """Ratio minus estimate, and its standard error, in every replicate; each [replicates, k], for `sums` [k, T]."""
+    """Ratio minus estimate, and its standard error, in every replicate; each [k, replicates], for `sums` [k, T]."""
     count, turns = sums.shape
     # Sums are taken around the estimate: so much is lost by subtraction otherwise that equal turns seem to differ.
     centred = sums - sums.sum(axis=1, keepdims=True) / n.sum() * n
-    design = np.concatenate([centred, centred * centred, centred * n, [n, n * n]]).T
+    design = np.concatenate([centred, centred * centred, centred * n, [n, n * n]])
     random = np.random.default_rng(seed)
-    shifts, spreads = np.empty((replicates, count)), np.empty((replicates, count))
+    shifts, spreads = np.empty((count, replicates)), np.empty((count, replicates))
     block = max(1, _BLOCK_DRAWS // turns)
     for start in range(0, replicates, block):
         rows = min(block, replicates - start)
         drawn = random.integers(0, turns, size=(rows, turns), dtype=np.int64)
         drawn += (np.arange(rows, dtype=np.int64) * turns)[:, None]
         weights = np.bincount(drawn.ravel(), minlength=rows * turns).reshape(rows, turns)
-        total = weights.astype(np.float64) @ design
-        z, zz, zn = np.split(total[:, :-2], 3, axis=1)
-        size, square = total[:, -2, None], total[:, -1, None]
-        shift = z / size
+        total = design @ weights.astype(np.float64).T
+        (z, zz, zn), (size, square) = np.split(total[:-2], 3), total[-2:]
+        shift = np.divide(z, size, out=shifts[:, start : start + rows])
         variance = (zz - 2 * shift * zn + shift * shift * square) * (turns / (turns - 1))
-        shifts[start : start + rows] = shift
-        spreads[start : start + rows] = np.sqrt(np.maximum(variance, 0)) / size
+        spreads[:, start : start + rows] = np.sqrt(np.maximum(variance, 0)) / size
     return shifts, spreads
 
 
-def _interval(y: Values, n: Values, shifts: Values, spreads: Values, *, bounded: bool) -> Interval | None:
+def _interval(y: Values, n: Values, shifts: Values, spreads: Values, *, bounded: bool) -> Interval:
     """Interval of a mean whose estimate is 1."""
-    if np.count_nonzero(y) < MIN_TURNS_WITH_EVENTS:
-        return None
     degrees = len(y) - 1 if bounded else _degrees(y - n)
     reach = math.sqrt((degrees + 1) / degrees) * student_quantile(1 - (1 - LEVEL) / 2, degrees)
     first, second = _bca(y, n, shifts, reach), _studentised(y, n, shifts, spreads, reach)
@@ -156,7 +152,8 @@ def _degrees(deviations: Values) -> float:
 
 def _bca(y: Values, n: Values, shifts: Values, reach: float) -> tuple[float, float]:
     # Replicates that equal the estimate but for rounding count half.
-    below = float((shifts < -_ROUNDING).mean() + (np.abs(shifts) <= _ROUNDING).mean() / 2)
+    less, most = np.count_nonzero(shifts < -_ROUNDING), np.count_nonzero(shifts <= _ROUNDING)
+    below = (less + most) / 2 / len(shifts)
     bias = _NORMAL.inv_cdf(min(max(below, 1 / len(shifts)), 1 - 1 / len(shifts)))
     left_out = (y.sum() - y) / (n.sum() - n)
     influence = left_out.mean() - left_out
@@ -177,7 +174,8 @@ def _studentised(y: Values, n: Values, shifts: Values, spreads: Values, reach: f
     usable = spreads > max(spread * _LEAST_SPREAD, _ROUNDING)
     if not usable.any():
         return 0.0, 0.0
-    high, low = np.quantile(shifts[usable] / spreads[usable], [_NORMAL.cdf(reach), _NORMAL.cdf(-reach)])
+    ratios = shifts / spreads if usable.all() else shifts[usable] / spreads[usable]
+    high, low = np.quantile(ratios, [_NORMAL.cdf(reach), _NORMAL.cdf(-reach)])
     return -float(high) * spread, -float(low) * spread
 
 

@@ -20,7 +20,9 @@ from suite.score.turns import Values
 
 ALPHA = 0.05
 EXACT_UP_TO = 20
-"""Informative turns up to which all 2^k assignments are gone through."""
+"""Informative turns up to which all 2^k assignments are gone through; with more of them those of counts are counted."""
+_MOST_COUNTED = 1 << 20
+"""Sum of absolute differences up to which that takes no longer than random assignments."""
 RANDOM_FLIPS = 100_000
 
 Alternative = Literal["two-sided", "greater"]
@@ -38,7 +40,7 @@ class SignFlip:
     """Turns in which the two differ; the others say nothing."""
     p_value: float
     exact: bool
-    """All assignments were gone through; otherwise 100,000 random ones."""
+    """All assignments are counted; otherwise 100,000 random ones."""
 
 
 def sign_flip_tests(
@@ -52,18 +54,22 @@ def sign_flip_tests(
         seed: Of the random signs, which all pairs share.
     """
     informative = (differences != 0).sum(axis=0)
-    random = np.flatnonzero(informative > EXACT_UP_TO)
+    few = informative <= EXACT_UP_TO
+    whole = (differences == np.rint(differences)).all(axis=0) & (np.abs(differences).sum(axis=0) <= _MOST_COUNTED)
+    random = np.flatnonzero(~few & ~whole)
     p_values = np.ones(differences.shape[1])
     if random.size:
         p_values[random] = _random(differences[:, random], alternative, seed)
-    for pair in np.flatnonzero(informative <= EXACT_UP_TO):
+    for pair in np.flatnonzero(~few & whole):
+        p_values[pair] = _counted(differences[:, pair], alternative)
+    for pair in np.flatnonzero(few):
         p_values[pair] = _exact(differences[:, pair], alternative)
     return tuple(
         SignFlip(
             difference=float(differences[:, pair].sum()),
             informative_turns=int(informative[pair]),
             p_value=float(p_values[pair]),
-            exact=int(informative[pair]) <= EXACT_UP_TO,
+            exact=bool(few[pair] or whole[pair]),
         )
         for pair in range(differences.shape[1])
     )
@@ -98,6 +104,24 @@ def _exact(differences: Values, alternative: Alternative) -> float:
     for value in values:
         sums = np.concatenate([sums + value, sums - value])
     return float(_as_extreme(sums, values, alternative).mean())
+
+
+def _counted(differences: Values, alternative: Alternative) -> float:
+    """Share of all 2^k assignments, from the law of a sum of whole numbers by convolution over turns."""
+    steps = np.abs(differences[differences != 0]).astype(np.int64)
+    # In steps of 2: every sum has the parity of the largest. law[i] is the share of sums 2i - span.
+    span = int(steps.sum())
+    law = np.zeros(span + 1)
+    law[0], reached = 1.0, 0
+    for step in steps:
+        # The sum so far moves down or up by a step; seen from the lowest sum that means by none or by twice a half.
+        law[step : reached + step + 1] += law[: reached + 1].copy()
+        law[: reached + step + 1] /= 2
+        reached += int(step)
+    sums = 2 * np.arange(span + 1) - span
+    observed = int(differences.sum())
+    extreme = np.abs(sums) >= abs(observed) if alternative == "two-sided" else sums >= observed
+    return float(min(law[extreme].sum(), 1.0))
 
 
 def _random(differences: Values, alternative: Alternative, seed: int) -> Values:

@@ -9,7 +9,7 @@ from suite.score.bootstrap import Bootstrap, cluster_bootstrap
 from suite.score.intervals import LedgerIntervals
 from suite.score.turns import TurnTotals
 
-_AT_ONCE = 12
+_AT_ONCE = 24
 """Ledgers of one batch: its replicates take 100,000 x 16 bytes for each name of each ledger."""
 
 

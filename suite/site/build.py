@@ -5,8 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -132,7 +133,7 @@ def _measured(groups: Sequence[Sequence[Found]], options: BuildOptions) -> Itera
     if options.workers < 2 or sum(map(len, groups)) < _IN_PROCESS:
         yield from map(measure, groups)
         return
-    with ProcessPoolExecutor(options.workers, _FRESH) as pool:
+    with _one_thread_each(), ProcessPoolExecutor(options.workers, _FRESH) as pool:
         yield from pool.map(measure, groups)
 
 
@@ -179,7 +180,8 @@ def _rendered(
             yield path, make_file(outputs[path], options.out, renderer)
         return
     shares = [list(due[place :: options.workers * 4]) for place in range(options.workers * 4)]
-    with ProcessPoolExecutor(options.workers, _FRESH, initializer=_start_worker, initargs=(options, site)) as pool:
+    starting = {"initializer": _start_worker, "initargs": (options, site)}
+    with _one_thread_each(), ProcessPoolExecutor(options.workers, _FRESH, **starting) as pool:
         for result in pool.map(_work, shares):
             yield from result
 
@@ -240,6 +242,23 @@ def _sections(options: BuildOptions) -> tuple[Section, ...]:
 
 # Processes are started fresh, not forked: numerical libraries hold threads.
 _FRESH = multiprocessing.get_context("spawn")
+_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes started in here do linear algebra in one thread each: more of them would only wait for one another."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
 
 _worker: tuple[Path, dict[str, Output | Copied], Renderer] | None = None
 

@@ -14,9 +14,9 @@ from suite.bundle.show import settings_table
 from suite.compare.comparison import MUST_NOT
 from suite.errors import SuiteError
 from suite.manifest.lock import Lock
+from suite.site.answers import answers
 from suite.site.charts import class_bar, histogram, strip_paths
 from suite.site.data import BundleFacts, CohortFacts, Site
-from suite.site.disclosure import disclosures
 from suite.site.facts import plain
 from suite.site.interface import Copied, Link, Output, Section
 from suite.site.keys import key_of
@@ -146,13 +146,7 @@ def _page(view: _View, renderer: Renderer) -> bytes:
         lock_rows=list(lock_rows(reference, lock)),
         environment=environment_rows(receipt),
         receipt_ranks=receipt_tables(receipt),
-        answers=disclosures(
-            facts,
-            lock,
-            reference,
-            headlines=headlines,
-            dtype=bundle.record.evidence.candidate.dtype,
-        ),
+        answers=answers(facts, bundle),
         arbiter=_arbiter(bundle),
         log=_log(bundle),
         log_limit=LOG_SHOWN,

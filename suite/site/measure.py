@@ -11,7 +11,8 @@ from suite.bundle.read import Bundle, open_bundle
 from suite.bundle.schema import BundleRecord, Factor
 from suite.compare.comparison import Comparison, band_text, compare_entries, scope, winner_text
 from suite.compare.entries import Entry, load_entry
-from suite.errors import SuiteError
+from suite.errors import SuiteError, VerificationFailed
+from suite.files import sha256_bytes
 from suite.manifest.lock import Lock, LockedSource
 from suite.replay.schema import REPLAYS_NAME, parse_replays
 from suite.score.bootstrap import Interval
@@ -40,6 +41,7 @@ from suite.site.scan import Found
 
 SHOWN_INTERVALS = ("flips", "flips_confident", "kl_ref_cand")
 _MIB = 1 << 20
+_CHECKED_LATER = frozenset({"ledger.parquet", "sbom.cdx.json"})
 
 
 def measure(group: Sequence[Found]) -> Measured:
@@ -52,7 +54,9 @@ def measure(group: Sequence[Found]) -> Measured:
     refused: list[Refused] = []
     for found in group:
         try:
-            entries.append((found, load_entry(open_bundle(found.folder))))
+            bundle = open_bundle(found.folder)
+            check_files(bundle)
+            entries.append((found, load_entry(bundle)))
         except SuiteError as error:
             where = f"{error.where}: " if error.where else ""
             refused.append(Refused(place=found.place, reason=f"{where}{error.message}"))
@@ -78,6 +82,23 @@ def measure(group: Sequence[Found]) -> Measured:
     )
 
 
+def check_files(bundle: Bundle) -> None:
+    """See that what the pages are made from is what the record names; `suite verify` does this and much more.
+
+    Raises:
+        VerificationFailed: a file has another hash, or a lock another digest.
+        InvalidInput: a lock cannot be read.
+    """
+    for name, sha256 in sorted(bundle.record.files.items()):
+        # The ledger is checked where it is read, an SBOM where it is offered.
+        if name not in _CHECKED_LATER and sha256_bytes(bundle.read(name)) != sha256:
+            raise VerificationFailed("not the file that the record names", where=name)
+    record = bundle.record
+    for name, digest in (("lock.json", record.lock_digest), ("reference-lock.json", record.reference_lock_digest)):
+        if bundle.lock(name).digest != digest:
+            raise VerificationFailed("not the lock that the record names", where=name)
+
+
 def _same_table(facts: Mapping[str, BundleFacts], first: Entry, entry: Entry, mine: BundleFacts) -> bool:
     theirs = facts[first.bundle.bundle_id]
     return (theirs.gpu, theirs.model) == (mine.gpu, mine.model) and not differing(first.ledger, entry.ledger)
@@ -90,10 +111,10 @@ def cohort_of(entries: Sequence[Entry], facts: Mapping[str, BundleFacts]) -> Coh
         entries: At least one; of one GPU and model, with the same reference rows and probes.
         facts: Of each entry, by bundle.
     """
-    comparison = compare_entries(entries)
+    comparison = compare_entries(entries, also_by_kl=False)
     reproduced = [entry for entry in entries if facts[entry.bundle.bundle_id].tier == "reproduced"]
     ranks = _ranks(comparison)
-    ranks_reproduced = _ranks(compare_entries(reproduced)) if reproduced else {}
+    ranks_reproduced = _ranks(compare_entries(reproduced, also_by_kl=False)) if reproduced else {}
     first, any_facts = comparison.rows[0], facts[comparison.rows[0].bundle.bundle_id]
     ids = [entry.bundle.bundle_id for entry in comparison.rows]
     return CohortFacts(
@@ -227,7 +248,7 @@ def model_name(lock: Lock) -> str:
         return lock.model.base
     if source.repository:
         return source.repository.partition("/")[2]
-    return source.pypi.package if source.pypi else lock.name
+    return source.pypi.package if source.pypi else f"local model {lock.tokenizer_sha256[:8]}"
 
 
 def source_text(source: LockedSource) -> str:

@@ -6,6 +6,7 @@ from suite.site.boards import Boards
 from suite.site.bundle_pages import BundlePages
 from suite.site.feeds import Feeds
 from suite.site.front import Front
+from suite.site.futures import FuturesPages
 from suite.site.guides import Guides
 from suite.site.interface import Section
 from suite.site.sbom_pages import SbomPages
@@ -18,5 +19,5 @@ def all_sections(*, base_url: str = "") -> tuple[Section, ...]:
         base_url: Where the site will lie, with a closing `/`; empty where that is not known.
     """
     sboms = SbomPages()
-    plugged: tuple[Section, ...] = (sboms,)
+    plugged: tuple[Section, ...] = (FuturesPages(), sboms)
     return (Front(), Guides(), Boards(), BundlePages(linked=plugged), *plugged, Feeds(base_url=base_url))

@@ -101,6 +101,14 @@ class Sampling(_Model):
     tool_choice: str | dict[str, Any] | None = None
 
 
+class Scrubbed(_Model):
+    """That private values were replaced, and by what: scrubbing again leaves these alone."""
+
+    generator: str = Field(min_length=1)
+    pseudonyms: list[str]
+    """Words of the text that stand for others; of a long one its beginning and length."""
+
+
 class Provenance(_Model):
     """Where the text comes from."""
 
@@ -111,6 +119,7 @@ class Provenance(_Model):
     episodes: list[str] | None = None
     """For the lab: the scenarios in order, which with the seed are enough to write the session again."""
     note: str = ""
+    scrubbed: Scrubbed | None = None
 
 
 class RecordedTokens(_Model):

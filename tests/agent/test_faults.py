@@ -374,3 +374,12 @@ def test_an_interrupt_stops_the_agent_and_keeps_whole_chunks(stack, out, tokens,
     assert agent_pids(out) == []
     assert chunk(out, 0).exists()
     assert chunk_hashes(stack.call(out, tokens, request)) == chunk_hashes(whole("logits"))
+
+
+def test_a_model_file_that_is_not_the_locks_stops_the_start_before_the_engine(stack, tokens, out):
+    stack.model.mkdir(exist_ok=True)
+    (stack.model / "weights.bin").write_bytes(b"changed")
+    request = fake_job(tokens, model_files={"weights.bin": "0" * 64})
+    with pytest.raises(VerificationFailed, match=r"weights\.bin of the checkpoint is not the file that the lock pins"):
+        stack.call(out, tokens, request)
+    assert not (out / "receipt.json").exists()

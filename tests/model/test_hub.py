@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.errors import MissingPrerequisite
+from suite.errors import MissingPrerequisite, VerificationFailed
 from suite.model.hashes import hash_files
-from suite.model.hub import fetch_snapshot, missing_files, mount_root
+from suite.model.hub import fetch_snapshot, find_snapshot, missing_files, mount_root, require_unchanged
 from suite.model.source import HubModel
 from suite.observer import SilentObserver
 from tests.model.fake_hub import FILES, REPOSITORY, REVISION, Hub, running_hub
@@ -143,3 +143,46 @@ def test_missing_files_follow_the_index(tmp_path):
 def test_an_ordinary_folder_is_its_own_mount(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     assert mount_root(tmp_path) == tmp_path
+
+
+def test_bytes_that_are_not_those_published_are_thrown_away_and_fetched_again(tmp_path, hub: Hub):
+    hub.tampered = FILES["model.safetensors"][:-1] + b"x"
+    answer = fetch(tmp_path, hub.url)
+    assert answer["code"] == 5
+    assert "not received as the hub publishes it" in answer["error"]
+    hub.tampered = None
+    folder = Path(fetch(tmp_path, hub.url)["folder"])
+    assert (folder / "model.safetensors").read_bytes() == FILES["model.safetensors"]
+
+
+def test_a_file_that_was_changed_since_is_an_error_whatever_its_size(tmp_path, hub: Hub):
+    folder = Path(fetch(tmp_path, hub.url)["folder"])
+    home = tmp_path / "home"
+    require_unchanged(MODEL, hash_files(folder), home=home)
+    weights = (folder / "model.safetensors").resolve()
+    weights.write_bytes(b"x" * weights.stat().st_size)
+    assert find_snapshot(MODEL, home=home) == folder, "its size is the same"
+    with pytest.raises(VerificationFailed, match=r"model\.safetensors is not what was fetched"):
+        require_unchanged(MODEL, hash_files(folder), home=home)
+
+
+def test_a_file_that_was_added_or_taken_away_is_an_error(tmp_path, hub: Hub):
+    folder = Path(fetch(tmp_path, hub.url)["folder"])
+    (folder / "extra.json").write_text("{}")
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(VerificationFailed, match=r"extra\.json is not what was fetched, and 1 more"):
+        require_unchanged(MODEL, hash_files(folder), home=tmp_path / "home")
+
+
+def test_a_record_of_an_older_version_is_made_anew_without_fetching_twice(tmp_path, hub: Hub):
+    fetch(tmp_path, hub.url)
+    record = tmp_path / "home" / "models" / "hub" / f"owner--tiny-{REVISION}.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"schema_version": 1}))
+    hub.fetched.clear()
+    fetch(tmp_path, hub.url)
+    assert json.loads(record.read_text())["schema_version"] == 2
+    assert hub.fetched == []
+
+
+def test_without_a_record_nothing_is_known(tmp_path):
+    require_unchanged(MODEL, [], home=tmp_path)

@@ -21,7 +21,7 @@ from suite.observer import SilentObserver
 from suite.runtime.confinement import Limits
 from suite.runtime.docker import DockerRuntime
 from suite.runtime.interface import AgentCall, Folder
-from tests.container_engine import containers_of
+from tests.container_engine import another_engine, containers_of
 
 pytestmark = pytest.mark.container
 
@@ -321,56 +321,25 @@ def test_no_engine_there(tmp_path, monkeypatch):
         connect()
 
 
-@pytest.fixture
-def own_engine(world, tmp_path, monkeypatch):
-    """A second engine, to be killed; yields its process."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can start another engine")
-    start = [os.environ.get("SUITE_TEST_DOCKERD", "dockerd"), "--data-root", str(tmp_path / "data")]
-    start += ["--exec-root", str(tmp_path / "exec"), "--pidfile", str(tmp_path / "pid")]
-    start += ["--iptables=false", "--ip6tables=false", "--bridge=none", "--storage-driver", "overlay2"]
-    # A socket's path is short.
-    address = f"unix:///run/suite-test-{os.getpid()}.sock"
-    monkeypatch.setenv("DOCKER_HOST", address)
-
-    def run() -> subprocess.Popen:
-        # Of the killed engine's helper, which may still lie there as a zombie: it would be taken for a living one.
-        (tmp_path / "exec" / "containerd" / "containerd.pid").unlink(missing_ok=True)
-        with (tmp_path / "dockerd.log").open("ab") as log:
-            daemon = subprocess.Popen([*start, "-H", address], stdout=log, stderr=log)
-        for _ in range(300):
-            try:
-                connect().close()
-                return daemon
-            except MissingPrerequisite:
-                time.sleep(0.1)
-        raise AssertionError((tmp_path / "dockerd.log").read_text()[-2000:])
-
-    daemons = [run()]
-    yield daemons, run
-    daemons[-1].terminate()
-    daemons[-1].wait(60)
-    Path(address.removeprefix("unix://")).unlink(missing_ok=True)
-    for line in Path("/proc/mounts").read_text().splitlines():
-        if line.split()[1].startswith(str(tmp_path)):
-            subprocess.run(["umount", "--lazy", line.split()[1]], check=True)
+@pytest.mark.skipif(os.geteuid() != 0, reason="starts an engine")
+def test_an_engine_killed_in_the_middle(world, home, agent, tmp_path, monkeypatch):
+    with another_engine(tmp_path, monkeypatch) as other:
+        _kill_it(other, world, home)
 
 
-def test_an_engine_killed_in_the_middle(own_engine, world, home, agent):
-    daemons, run = own_engine
+def _kill_it(other, world, home):
     with connected() as engine:
         image = ensure_pulled(world.base_image, engine=engine, home=home, observer=SilentObserver())
 
     def kill() -> None:
         _wait_for(home / "out" / "started")
-        daemons[-1].kill()
-        daemons[-1].wait(30)
+        other.kill()
 
     threading.Thread(target=kill, daemon=True).start()
     with pytest.raises(RunFailed, match="went away in the middle") as caught:
         runtime(image, home).call(call(home, "sleep"), SilentObserver())
     assert "--resume" in caught.value.hint
-    daemons.append(run())
+    other.start()
     runtime(image, home).call(call(home, "look"), SilentObserver())
     with connected() as engine:
         assert containers_of(engine, home) == []

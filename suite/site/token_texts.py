@@ -1,0 +1,100 @@
+"""The text of a session's tokens, where it is at hand: ledgers hold ids alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from suite.capture.index import Sha256
+from suite.errors import InvalidInput, SuiteError
+from suite.files import canonical_json, sha256_bytes, strict_json
+from suite.grade.record import Text
+from suite.site.resources import site_folder
+
+SCHEMA_VERSION = 1
+
+TokenId = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+class TokenTexts(BaseModel):
+    """`site/texts/<tokens_sha256>.json`: what each token of one rendered session spells."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    schema_version: Literal[1]
+    tokens_sha256: Sha256
+    """SHA-256 of the ids as little-endian 32-bit integers, as locks and ledgers name the session."""
+    tokenizer_sha256: Sha256
+    licence: Annotated[str, Field(max_length=100)]
+    """Of the session: a private one has no such file."""
+    token_ids: Annotated[tuple[TokenId, ...], Field(min_length=1, max_length=1 << 24)]
+    token_texts: tuple[Text, ...]
+    """One for each token; joined they are the rendered text. A character of several tokens stands at its last one."""
+    others: dict[Annotated[str, Field(pattern=r"^[0-9]{1,10}$")], Text]
+    """Id -> text of tokens that are no token of the session but the best of some stack."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if len(self.token_ids) != len(self.token_texts):
+            raise ValueError("one text for each token")
+        if tokens_hash(self.token_ids) != self.tokens_sha256:
+            raise ValueError("the ids are not those of the session")
+        return self
+
+    def to_bytes(self) -> bytes:
+        """The content of the file."""
+        return canonical_json(self.model_dump(mode="json"))
+
+    def vocabulary(self) -> dict[int, str]:
+        """Id -> text of every token whose text is known."""
+        own = zip(self.token_ids, self.token_texts, strict=True)
+        return {int(key): text for key, text in self.others.items()} | {key: text for key, text in own if text}
+
+
+def tokens_hash(token_ids: Sequence[int]) -> str:
+    """SHA-256 of ids as little-endian 32-bit integers."""
+    import numpy as np
+
+    return sha256_bytes(np.asarray(token_ids, dtype="<i4").tobytes())
+
+
+def texts_of(pieces: Iterable[bytes]) -> tuple[str, ...]:
+    """Texts of tokens from their bytes: a character that several tokens spell stands at its last one."""
+    import codecs
+
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    return tuple(decoder.decode(piece) for piece in pieces)
+
+
+def texts_path(tokens_sha256: str) -> Path:
+    """Where the site looks for the texts of a session."""
+    return site_folder() / "texts" / f"{tokens_sha256}.json"
+
+
+@lru_cache(maxsize=4)
+def find_texts(tokens_sha256: str) -> TokenTexts | None:
+    """The texts of a session; None where they are not at hand or cannot be used."""
+    path = texts_path(tokens_sha256)
+    try:
+        return parse_texts(path.read_bytes(), where=path.name)
+    except (OSError, SuiteError):
+        return None
+
+
+def parse_texts(data: bytes, *, where: str) -> TokenTexts:
+    """Read what `TokenTexts.to_bytes` wrote, strictly.
+
+    Raises:
+        InvalidInput: not strict JSON, or not the texts of the session that it names.
+    """
+    strict_json(data, where=where)
+    try:
+        return TokenTexts.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"]) or "record"
+        raise InvalidInput(f"{key}: {first['msg']}", where=where) from error

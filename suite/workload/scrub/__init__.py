@@ -1,0 +1,1 @@
+"""Scrubbing: private values of a session replaced by pseudonyms of the same shape, everywhere the same."""

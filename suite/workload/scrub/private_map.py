@@ -1,0 +1,86 @@
+"""The private map: which value became which pseudonym, and the key. Whoever has it can undo the scrubbing."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from suite.errors import InvalidInput
+from suite.files import pretty_json, read_json
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(kw_only=True, slots=True)
+class Entry:
+    """One value."""
+
+    kind: str
+    value: str
+    pseudonym: str
+    count: int = 0
+    """How often it was replaced."""
+
+
+@dataclass(kw_only=True, slots=True)
+class PrivateMap:
+    """Key and entries; grows with every session that is scrubbed with it."""
+
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    entries: list[Entry] = field(default_factory=list)
+
+    def to_json(self) -> bytes:
+        """The file's bytes."""
+        values = [{"kind": e.kind, "value": e.value, "pseudonym": e.pseudonym, "count": e.count} for e in self.entries]
+        return pretty_json({"schema_version": SCHEMA_VERSION, "key": self.key.hex(), "values": values})
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    kind: str
+    value: str
+    pseudonym: str
+    count: int = Field(ge=0)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    schema_version: int
+    key: str = Field(pattern=r"^[0-9a-f]{64}$")
+    values: list[_Value]
+
+
+def load_map(path: Path) -> PrivateMap:
+    """Read a map file.
+
+    Raises:
+        InvalidInput: unreadable, of a newer version, or not such a file.
+    """
+    try:
+        file = _File.model_validate(read_json(path))
+    except ValidationError as error:
+        raise InvalidInput("not a private map of `suite workload scrub`", where=str(path)) from error
+    if file.schema_version > SCHEMA_VERSION:
+        raise InvalidInput(f"schema version {file.schema_version} is newer", where=str(path), hint="update suite")
+    entries = [Entry(kind=v.kind, value=v.value, pseudonym=v.pseudonym, count=v.count) for v in file.values]
+    return PrivateMap(key=bytes.fromhex(file.key), entries=entries)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner can read, from its first byte on, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
