@@ -47,7 +47,7 @@ def _is_mac(match: re.Match[str]) -> bool:
 
 
 def _is_phone(match: re.Match[str]) -> bool:
-    digits = sum(c.isdigit() for c in match["v"])
+    digits = sum(c.isdigit() for c in str(match["v"]))
     return 7 <= digits <= 15
 
 
