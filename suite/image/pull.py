@@ -26,6 +26,7 @@ from suite.manifest.schema import Image
 from suite.observer import Observer
 
 _MEBIBYTE = 1 << 20
+_HAS_LAYER = frozenset({"Download complete", "Already exists", "Pull complete"})
 
 
 def ensure_pulled(image: Image, *, engine: Engine, home: Path, observer: Observer) -> PresentImage:
@@ -97,7 +98,7 @@ def _pull_first(
             observer.note(f"{error.where}: {error.message}")
             known = facts
         try:
-            pull(reference, engine=engine, observer=observer, size_bytes=known.size_bytes if known else None)
+            pull(reference, engine=engine, observer=observer, facts=known)
         except (MissingPrerequisite, RunFailed) as error:
             if "space" in error.message or "went away" in error.message:
                 raise
@@ -124,14 +125,14 @@ def _ask(references: list[ImageReference], observer: Observer) -> ImageFacts | N
     return None
 
 
-def pull(reference: ImageReference, *, engine: Engine, observer: Observer, size_bytes: int | None = None) -> None:
+def pull(reference: ImageReference, *, engine: Engine, observer: Observer, facts: ImageFacts | None = None) -> None:
     """Pull by digest. The engine checks every layer against the manifest, and the manifest against the digest.
 
     Args:
         reference: With a digest.
         engine: Where it goes.
         observer: Told the phase, and MiB as they arrive.
-        size_bytes: Of all layers, if known.
+        facts: The sizes of its layers, if known.
 
     Raises:
         MissingPrerequisite: the registry does not have it, or the disk is full.
@@ -139,7 +140,8 @@ def pull(reference: ImageReference, *, engine: Engine, observer: Observer, size_
     """
     assert reference.digest is not None
     where = str(reference)
-    total = None if size_bytes is None else max(1, size_bytes // _MEBIBYTE)
+    sizes = {layer.digest.removeprefix("sha256:")[:12]: layer.size_bytes for layer in facts.layers} if facts else {}
+    total = max(1, facts.size_bytes // _MEBIBYTE) if facts else None
     observer.phase("pull image", total=total, unit="MiB")
     seen: dict[str, int] = {}
     told = 0
@@ -149,9 +151,12 @@ def pull(reference: ImageReference, *, engine: Engine, observer: Observer, size_
                 text = str(event["error"])
                 absent = "manifest unknown" in text or "not found" in text
                 raise refusal(text, "the image could not be pulled", where=where, absent=absent)
-            detail = event.get("progressDetail") or {}
-            if event.get("status") == "Downloading" and detail.get("current") is not None:
-                seen[str(event.get("id"))] = int(detail["current"])
+            layer, status, detail = str(event.get("id")), event.get("status"), event.get("progressDetail") or {}
+            if status == "Downloading" and detail.get("current") is not None:
+                seen[layer] = int(detail["current"])
+            elif status in _HAS_LAYER and layer in sizes:
+                seen[layer] = sizes[layer]
+            if seen:
                 now = sum(seen.values()) // _MEBIBYTE
                 observer.advance(now - told)
                 told = now

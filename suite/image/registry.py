@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -82,14 +83,16 @@ class Registry:
 
         url, headers, name = f"{self._base}/{path}", {"Accept": accept}, path.rpartition("/")[2]
         try:
-            with requests.Session() as session:
+            with requests.Session() as session, ExitStack() as opened:
                 # A proxy is never between this machine and itself.
                 session.trust_env = not self._reference.is_loopback
                 response = session.get(url, headers=headers, timeout=TIMEOUT_SECONDS, stream=True)
+                opened.enter_context(response)
                 if response.status_code == 401:
                     challenge = response.headers.get("WWW-Authenticate", "")
                     headers |= self._authorization(session, challenge)
                     response = session.get(url, headers=headers, timeout=TIMEOUT_SECONDS, stream=True)
+                    opened.enter_context(response)
                 self._require_ok(response, name)
                 data = b""
                 for block in response.iter_content(1 << 16):
