@@ -66,7 +66,7 @@ def build_image(
             custom_context=True,
             tag=recipe.tag,
             buildargs={"BASE": chosen},
-            labels={LABEL_RECIPE: recipe.name, LABEL_SHA256: recipe.sha256, LABEL_BASE: chosen},
+            labels={LABEL_RECIPE: recipe.name, LABEL_SHA256: recipe.sha256, LABEL_BASE: str(reference.digest)},
             network_mode=network,
             rm=True,
             forcerm=True,

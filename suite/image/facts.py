@@ -40,8 +40,8 @@ class Build(Strict):
     recipe: BuildName
     recipe_sha256: Sha256Field
     """Over the Dockerfile and the lock files that it installs."""
-    base: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}$", max_length=400)]
-    """What stood in its FROM lines."""
+    base: ImageDigestField
+    """Of the image that stood in its FROM lines; where it came from is nobody's business."""
 
 
 class ImageFacts(Strict):

@@ -58,7 +58,7 @@ def ensure_pulled(image: Image, *, engine: Engine, home: Path, observer: Observe
             raise RunFailed("the engine pulled the image and does not have it", where=str(source))
     elif facts is None:
         facts = _ask(references, observer)
-    known = facts or _from_engine(image, present)
+    known = (facts or _from_engine(image, present)).model_copy(update={"repository": image.repository})
     require_pinned(image, known, where=str(references[0]))
     require_same(present, known, where=str(references[0]))
     if known.layers:

@@ -60,7 +60,8 @@ class LockedBuild(Strict):
     recipe: BuildName
     recipe_sha256: Sha256Field
     """Over the Dockerfile and the lock files that it installs."""
-    base: str = Field(pattern=r"^[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}$", max_length=400)
+    base: ImageDigestField
+    """Of the image on which it was built."""
 
 
 class LockedImage(Strict):

@@ -169,7 +169,7 @@ def test_mirrors_are_asked_in_order_for_the_same_image(world, engine, own_image,
         mirrors=(f"{world.registry}/suite-test/gone-too", mirror),
     )
     present = ensure_pulled(gone, engine=engine, home=tmp_path / "home", observer=SilentObserver())
-    assert present.facts.repository == mirror
+    assert present.facts.repository == gone.repository
     assert present.facts.platform_digest == digest
     forget(engine, gone)
 

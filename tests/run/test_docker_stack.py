@@ -38,7 +38,7 @@ def recipe():
 def built(world, engine, recipe):
     """The image of the recipe on the Debian base, built once for this engine; its build has no network."""
     found = built_image(engine, recipe)
-    if found is not None and found.facts.build is not None and found.facts.build.base == world.base:
+    if found is not None and found.facts.build is not None and world.base.endswith(found.facts.build.base):
         return found
     wheels = ensure_wheels(recipe, home=suite_home(), observer=SilentObserver())
     return build_image(recipe, wheels=wheels, engine=engine, observer=SilentObserver(), base=world.base, network="none")
