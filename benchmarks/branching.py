@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--python", default=os.environ.get("SUITE_VLLM_PYTHON", sys.executable))
     parser.add_argument("--engine", default="{}", help="JSON: keyword arguments of vllm.LLM")
-    parser.add_argument("--tokens", type=int, default=3072, help="length of the history")
+    parser.add_argument("--tokens", type=int, default=2048, help="length of the history")
     parser.add_argument("--new-tokens", type=int, default=32, help="tokens of each future")
     parser.add_argument("--forks", default="1,2,4,8,16")
     parser.add_argument("--batch", type=int, default=16)
