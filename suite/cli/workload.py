@@ -107,7 +107,7 @@ def render(session: Path, tokenizer: Path | None, chat_template: Path | None, as
     if as_json:
         click.echo(rendered.to_json(), nl=False)
         return
-    click.echo(_summary(rendered))
+    click.echo(summary(rendered))
     for flag in rendered.flags:
         click.echo(f"flag: message {flag.turn} ({flag.role}): {flag.text!r}: {flag.reason}", err=True)
 
@@ -213,7 +213,8 @@ def read_template(path: Path | None) -> str | None:
         raise InvalidInput("not UTF-8 text", where=str(path)) from error
 
 
-def _summary(rendered: Rendered) -> str:
+def summary(rendered: Rendered) -> str:
+    """Tokens of each kind of span, and the hashes, as text."""
     from tabulate import tabulate
 
     from suite.workload.rendered import OUTER_KINDS
