@@ -10,6 +10,8 @@ from statistics import median
 from typing import Any
 
 from suite.errors import SuiteError
+from suite.image.engine import connected
+from suite.image.ensure import find_image
 from suite.manifest.load import load_manifest
 from suite.manifest.schema import Manifest
 from suite.model.ensure import find_model
@@ -109,6 +111,11 @@ def _plan(manifest: Manifest, *, store: Store, root: Path, starts: int) -> Stack
         if find_model(source, home=store.home) is None:
             notes.append(f"the model is not here: {_to_fetch(source)}")
             return StackPlan(**common, notes=tuple(notes))
+        if manifest.runtime.image is not None:
+            with connected() as engine:
+                if not find_image(manifest, engine=engine):
+                    notes.append("its image is not here: a run pulls or builds it first, or `suite image verify` does")
+                    return StackPlan(**common, notes=tuple(notes))
         stack = prepare_stack(
             manifest.file, home=store.home, root=root, observer=SilentObserver(), cancelled=threading.Event()
         )
