@@ -15,8 +15,9 @@ from suite.cli.adopt import from_command, from_container
 if TYPE_CHECKING:
     from suite.manifest.check import Checked
     from suite.manifest.diff import Comparison, Difference
-    from suite.manifest.lock import Lock
+    from suite.manifest.lock import Lock, LockedImage
     from suite.manifest.schema import Manifest
+    from suite.model.derive import Interpreter
 
 _PATH = click.Path(path_type=Path)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Write JSON to standard output.")
@@ -83,7 +84,8 @@ def lock(path: Path, out: Path | None, python: Path | None) -> None:
 
     loaded = load_manifest(path)
     require_complete(loaded)
-    made = resolve(loaded, home=suite_home(), python=_interpreter(loaded, python), observer=SilentObserver()).lock
+    interpreter, built = _stack_of(loaded, python)
+    made = resolve(loaded, home=suite_home(), python=interpreter, observer=SilentObserver(), built=built).lock
     if out is None:
         click.echo(made.to_bytes(), nl=False)
     else:
@@ -137,10 +139,22 @@ def _stack(path: Path) -> Lock | Manifest:
         raise InvalidInput(f"cannot be read: {error.strerror}", where=str(path)) from error
 
 
-def _interpreter(loaded: Manifest, chosen: Path | None) -> Path:
+def _stack_of(loaded: Manifest, chosen: Path | None) -> tuple[Interpreter, LockedImage | None]:
+    """What may derive the model, and the image where it is built here: only that one takes an engine to lock."""
     from suite.runtime.process import find_interpreter
 
-    return chosen if chosen is not None else find_interpreter(loaded.runtime.python, os.environ, loaded.root)
+    image = loaded.runtime.image
+    if image is None or image.build is None:
+        return chosen or find_interpreter(loaded.runtime.python, os.environ, loaded.root), None
+    from suite.image.ensure import locked
+    from suite.observer import SilentObserver
+    from suite.run.stack import start_runtime
+    from suite.runtime.docker import DockerRuntime
+    from suite.stack.home import suite_home
+
+    runtime = start_runtime(loaded, home=suite_home(), root=loaded.root, observer=SilentObserver())
+    assert isinstance(runtime, DockerRuntime)
+    return chosen or runtime.run_script, locked(runtime.image.facts)
 
 
 def _echo_json(value: Any) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from suite.manifest.schema import Manifest
+    from suite.model.derive import Interpreter
     from suite.model.source import Source
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -41,7 +43,7 @@ def fetch(manifests: tuple[Path, ...], as_json: bool) -> None:
     for path in manifests:
         manifest = load_manifest(path)
         source = source_of(manifest.model, manifest=manifest.file)
-        python = _interpreter(source, manifest.runtime.python)
+        python = _stack_of(manifest, source)
         with Progress() as progress:
             folder = ensure_model(source, home=suite_home(), python=python, observer=progress.line(manifest.name))
         if not as_json:
@@ -96,6 +98,23 @@ def list_kept(as_json: bool) -> None:
         click.echo(f"no model in {suite_home() / 'models'}")
     for item in kept:
         click.echo(f"{item.kind:<8} {item.size_bytes / 1e6:>10,.1f} MB  {item.name}")
+
+
+def _stack_of(manifest: Manifest, source: Source) -> Interpreter:
+    """What may derive the model: where the stack is a container, Python in its image."""
+    from suite.model.ensure import find_model
+    from suite.observer import SilentObserver
+    from suite.run.stack import start_runtime
+    from suite.runtime.docker import DockerRuntime
+    from suite.stack.home import suite_home
+
+    if manifest.runtime.kind == "process":
+        return _interpreter(source, manifest.runtime.python)
+    if source.derive is None or find_model(source, home=suite_home()) is not None:
+        return Path(sys.executable)  # never used
+    runtime = start_runtime(manifest, home=suite_home(), root=manifest.root, observer=SilentObserver())
+    assert isinstance(runtime, DockerRuntime)
+    return runtime.run_script
 
 
 def _interpreter(source: Source, named: str | None) -> Path:
