@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from suite.capture.store import Capture, open_capture
-from suite.errors import MissingPrerequisite
+from suite.errors import MissingPrerequisite, RunFailed
 from suite.files import write_atomic
+from suite.manifest.lock import Lock
 from suite.model.store import only_process
 from suite.observer import Observer
 from suite.run.stack import Stack
@@ -58,6 +59,21 @@ class Store:
         """
         folder = self.start_folder(capture_digest, start)
         return open_capture(folder) if (folder / "index.json").is_file() else None
+
+
+def require_same_steps(lock: Lock, reference: Capture, candidate: Capture) -> None:
+    """With neighbours the captured request must be read as it is alone: else chunks are measured, not company.
+
+    Raises:
+        RunFailed: it was read in other steps than in its reference.
+    """
+    alone, beside = reference.index.steps, candidate.index.steps
+    if lock.capture.neighbours and alone != beside:
+        raise RunFailed(
+            f"read in {len(beside)} steps beside its neighbours, in {len(alone)} by its reference: two things changed",
+            where=lock.name,
+            hint="let one step of both stacks hold all prompts whole (engine.max_num_batched_tokens)",
+        )
 
 
 def capture_start(

@@ -25,7 +25,7 @@ from suite.manifest.lock import Lock
 from suite.observer import Observer
 from suite.replay.schema import ReplaysRecord
 from suite.run.branching import BranchTask, branch_in_run
-from suite.run.captures import SANITY_MARGIN_NATS, Store, capture_start
+from suite.run.captures import SANITY_MARGIN_NATS, Store, capture_start, require_same_steps
 from suite.run.inventory import take_inventory
 from suite.run.performance import performance_of
 from suite.run.reference import Reference
@@ -266,6 +266,7 @@ def _score(
     candidate = captures[0]
     candidate.require_finite()
     reference_capture.require_finite()
+    require_same_steps(stack.lock, reference_capture, candidate)
     ledger = candidate.folder / f"ledger-{reference_capture.index_sha256[:12]}.parquet"
     score_pair(
         ledger,

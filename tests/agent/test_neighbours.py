@@ -11,8 +11,8 @@ from tests.agent_stack import CPU_ENGINE, CPU_EXPECT, Stack, job, write_tokens
 pytestmark = pytest.mark.vllm
 
 NUM_TOKENS = 700
-# Three requests of 256 tokens each share a step.
-SHARED = {"max_num_seqs": 3, "max_num_batched_tokens": 768, "long_prefill_token_threshold": 256}
+# One step holds the prompts of all three requests.
+SHARED = {"max_num_seqs": 3, "max_num_batched_tokens": 3 * NUM_TOKENS}
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def best(capture):
 
 def test_rows_beside_neighbours_are_those_of_the_captured_request(stack, base, tokens, alone):
     beside = stack.call(base / "beside", tokens, request(tokens, SHARED, neighbours=2))
-    assert beside.index.steps == alone.index.steps == ((0, 256), (256, 256), (512, 188))
+    assert beside.index.steps == alone.index.steps == ((0, NUM_TOKENS),)
     assert beside.index.num_rows == NUM_TOKENS - 1
     # A neighbour's rows would be another text's: it lacks the first tokens.
     assert (best(beside) == best(alone)).mean() > 0.9
@@ -64,7 +64,7 @@ def test_decode_steps_beside_neighbours_are_forced_for_the_captured_request_only
 
 
 def test_a_step_without_its_neighbours_ends_the_capture(stack, base, tokens):
-    narrow = SHARED | {"max_num_batched_tokens": 256, "long_prefill_token_threshold": 0}
+    narrow = SHARED | {"max_num_batched_tokens": 256}
     with pytest.raises(RunFailed, match="2 of 3 steps ran without all 2 neighbours"):
         stack.call(base / "narrow", tokens, request(tokens, narrow, neighbours=2))
     assert not (base / "narrow" / "index.json").exists()

@@ -3,6 +3,7 @@
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from suite.capture.store import Capture
 from suite.errors import MissingPrerequisite, RunFailed, VerificationFailed
 from suite.model.store import only_process
 from suite.observer import SilentObserver
-from suite.run.captures import Store, capture_bytes, capture_start, require_disk
+from suite.run.captures import Store, capture_bytes, capture_start, require_disk, require_same_steps
 from suite.run.stack import Stack
 from tests.capture.synthetic import bf16, write_capture
 from tests.manifest.samples import lock, manifest, rendered
@@ -38,6 +39,18 @@ class FakeRuntime:
             raise self.error
         rows = bf16(np.random.default_rng(0).normal(size=(7, 20)))
         write_capture(out, rows, list(range(8)), start=self.requests[-1]["start"])
+
+
+def test_company_is_compared_only_with_a_reference_that_read_the_same_chunks(tmp_path):
+    def capture(*steps):
+        return SimpleNamespace(index=SimpleNamespace(steps=steps))
+
+    beside = lock(tmp_path, capture__neighbours=3, engine__max_num_seqs=4)
+    whole, chunked = capture((0, 7)), capture((0, 4), (4, 3))
+    require_same_steps(beside, whole, whole)
+    require_same_steps(lock(tmp_path), whole, chunked)
+    with pytest.raises(RunFailed, match="in 2 steps beside its neighbours, in 1 by its reference"):
+        require_same_steps(beside, whole, chunked)
 
 
 @pytest.fixture
