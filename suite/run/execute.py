@@ -112,9 +112,7 @@ def execute(
                 r.file: r for r in references.values() if any(r.file in s.manifest.compared_files for s in ordered)
             }
             first = {file: starts.reference(reference) for file, reference in needed.items()}
-            work = [
-                (stack, starts.all_of(stack, first), starts.replays(stack, references, root)) for stack in ordered
-            ]
+            work = [(stack, starts.all_of(stack, first), starts.replays(stack, references, root)) for stack in ordered]
             waiting: _Scored | None = None
             for stack, futures, replayed in work:
                 try:
