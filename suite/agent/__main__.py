@@ -22,6 +22,7 @@ COMMANDS = {
     "score": "suite.agent.scoring.job",
     "inventory": "suite.agent.stocktake",
     "serve-help": "suite.agent.serve_help",
+    "capabilities": "suite.agent.capabilities",
 }
 
 

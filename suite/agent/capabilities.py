@@ -69,7 +69,7 @@ def evaluate(compute_capability: str, *, head_sizes: Sequence[int], dtype: str) 
             {
                 "kv_cache_dtype": kv,
                 "head_size": size,
-                "backends": _choice(platform, capability, kv, size, _DTYPES[dtype]),
+                "backends": _choice(platform, kv, size, _DTYPES[dtype]),
             }
             for kv, size in grid
         ],

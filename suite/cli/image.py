@@ -172,3 +172,29 @@ def restore(folder: Path, repository: str | None) -> None:
             click.echo(f"{opened.record.digest}  whole")
         else:
             click.echo(restore_image(opened, target, observer=observer))
+
+
+@image.command()
+@click.argument("name", required=False, metavar="[MANIFEST|NAME@DIGEST]")
+@click.option("--python", type=_FILE, help="Ask the vLLM of this interpreter instead of an image.")
+@click.option("--capability", help="Compute capability, for instance 12.0. Default: that of the manifest.")
+@click.option("--gpu", help="A GPU as manifests name it, instead of its capability.")
+@click.option("--head-size", "head_sizes", type=click.IntRange(1, 1024), multiple=True, help="May be repeated.")
+@_JSON
+def capabilities(
+    name: str | None,
+    python: Path | None,
+    capability: str | None,
+    gpu: str | None,
+    head_sizes: tuple[int, ...],
+    as_json: bool,
+) -> None:
+    """Ask an image which attention backend takes which KV cache on a GPU, and why not.
+
+    The engine's own rules are evaluated inside the image; no GPU is needed. The answer is kept: `suite plan` and
+    `suite run` refuse by it what the engine would refuse after its start.
+    """
+    from suite.cli.capabilities import answer, capabilities_text
+
+    found = answer(name, python=python, capability=capability, gpu=gpu, head_sizes=head_sizes)
+    click.echo(found.data if as_json else capabilities_text(found), nl=not as_json)

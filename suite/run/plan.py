@@ -20,7 +20,7 @@ from suite.observer import SilentObserver
 from suite.reference.store import captures_of
 from suite.run.captures import Store, capture_bytes
 from suite.run.prepare import host_memory_bytes, model_config, num_probes, weight_bytes
-from suite.run.stack import Stack, prepare_stack
+from suite.run.stack import Stack, prepare_stack, rules_of
 from suite.stack.known_bad import findings
 from suite.stack.memory import device_memory_bytes, estimate, model_shape
 
@@ -97,10 +97,13 @@ def _found(reference: Manifest, store: Store) -> StackPlan | None:
 
 
 def _plan(manifest: Manifest, *, store: Store, root: Path, starts: int) -> StackPlan:
-    bad = findings(manifest)
+    rules = rules_of(manifest, home=store.home)
+    bad = findings(manifest, rules=rules)
     obstacles = [f"{f.key}: {f.message}" for f in bad if f.severity == "refuse"]
     notes = [f"{f.key}: {f.message}" for f in bad if f.severity == "warn"]
     obstacles += [f"{key} is unknown: {why}" for key, why in manifest.missing.items()]
+    if rules is None and manifest.hardware.kind == "cuda":
+        notes.append("its image was not asked which KV caches its backends take: `suite image capabilities MANIFEST`")
     if manifest.branches.policy == "flips" and manifest.role != "reference":
         notes.append("flips are followed: one more start of this stack and of its reference, not in this time")
     common: dict[str, Any] = {"name": manifest.name, "role": manifest.role}

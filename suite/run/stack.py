@@ -18,6 +18,7 @@ from suite.observer import Observer
 from suite.runtime.docker import DockerRuntime
 from suite.runtime.interface import Runtime
 from suite.runtime.process import ProcessRuntime, find_interpreter
+from suite.stack.capabilities import Capabilities, kept
 from suite.stack.known_bad import findings
 from suite.workload.rendered import Rendered
 
@@ -57,7 +58,7 @@ def prepare_stack(
     """
     manifest = load_manifest(path)
     require_complete(manifest)
-    refuse_known_bad(manifest, observer)
+    refuse_known_bad(manifest, observer, home=home)
     runtime = start_runtime(manifest, home=home, root=root, observer=observer, cancelled=cancelled)
     resolved = resolve(
         manifest,
@@ -76,16 +77,23 @@ def prepare_stack(
     )
 
 
-def refuse_known_bad(manifest: Manifest, observer: Observer) -> None:
+def refuse_known_bad(manifest: Manifest, observer: Observer, *, home: Path) -> None:
     """Refuse combinations that are known to give no valid result; warn of doubtful ones.
 
     Raises:
         InvalidInput: the first refusal.
     """
-    for finding in findings(manifest):
+    for finding in findings(manifest, rules=rules_of(manifest, home=home)):
         if finding.severity == "refuse":
             raise InvalidInput(finding.message, where=f"{manifest.name}: {finding.key}", hint=f"change {finding.key}")
         observer.warn(f"{manifest.name}: {finding.key}: {finding.message}")
+
+
+def rules_of(manifest: Manifest, *, home: Path) -> Capabilities | None:
+    """What the stack's own image said of backends and KV caches on this hardware; None where it was not asked."""
+    if manifest.hardware.kind != "cuda":
+        return None
+    return kept(manifest.runtime, compute_capability=manifest.hardware.architecture, home=home)
 
 
 def start_runtime(

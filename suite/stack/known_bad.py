@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 from suite.manifest.engine import Engine
 from suite.manifest.lock import LockedCapture, LockedModel, LockedRuntime
 from suite.manifest.schema import Capture, Hardware, ModelSource, Runtime
+from suite.stack.capabilities import Capabilities
 
 _PER_TOKEN_HEAD = ("int8_per_token_head", "int4_per_token_head", "fp8_per_token_head")
 # What the CPU backend's own list allows, and the plain types that it stores as the model computes them.
@@ -62,17 +63,21 @@ class Finding:
     """What happens, and why."""
 
 
-def findings(stack: Stack, *, num_attention_heads: int | None = None) -> tuple[Finding, ...]:
+def findings(
+    stack: Stack, *, num_attention_heads: int | None = None, rules: Capabilities | None = None
+) -> tuple[Finding, ...]:
     """Every known trap in `stack`, the refusals first.
 
     Args:
         stack: A manifest or a lock.
         num_attention_heads: From the model's configuration, where it is at hand; needed to judge tensor parallelism.
+        rules: What the image itself says of backends and KV caches, where it was asked; the list's own knowledge of
+            them stands in only where it was not.
     """
     found = [
         *_capture(stack),
         *_cpu(stack),
-        *_attention(stack),
+        *_attention(stack, rules),
         *_parallel(stack, num_attention_heads),
         *_versions(stack),
     ]
@@ -134,7 +139,7 @@ def _cpu(stack: Stack) -> Iterator[Finding]:
         )
 
 
-def _attention(stack: Stack) -> Iterator[Finding]:
+def _attention(stack: Stack, rules: Capabilities | None) -> Iterator[Finding]:
     if stack.hardware.kind != "cuda":
         return
     engine, backend, dtype = stack.engine, stack.engine.attention_backend, stack.engine.kv_cache_dtype
@@ -142,7 +147,13 @@ def _attention(stack: Stack) -> Iterator[Finding]:
         yield _warn(
             "engine.attention_backend", "without it the engine chooses, and another version may choose otherwise"
         )
-    if dtype in _PER_TOKEN_HEAD and backend not in (None, "TRITON_ATTN"):
+    if rules is not None and backend is not None:
+        if refusal := rules.refusal(backend, dtype):
+            yield _refuse("engine.kv_cache_dtype", refusal)
+        elif backend == "FLASH_ATTN" and engine.flash_attn_version is not None and dtype not in _MEMORY_KV:
+            # The image answered for the version that it takes by itself.
+            yield from _flash_attention(stack, dtype)
+    elif dtype in _PER_TOKEN_HEAD and backend not in (None, "TRITON_ATTN"):
         yield _refuse("engine.kv_cache_dtype", f"{dtype} is implemented by TRITON_ATTN only, not by {backend}")
     elif backend == "FLEX_ATTENTION" and dtype not in _MEMORY_KV:
         yield _refuse("engine.kv_cache_dtype", f"FLEX_ATTENTION has no {dtype} cache")
