@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from suite.errors import InvalidInput
 from suite.grade.tools import ToolSet
 from suite.grade.verdict import Ending, Graded, grade
-from suite.replay.rendering import text_of
+from suite.replay.rendering import prompt_leaves_reasoning_open, text_of
 from suite.workload.session import Message, Session
 from suite.workload.template import Template
 from suite.workload.tokenizer import Tokenizer
@@ -71,7 +71,12 @@ class Conversation:
             token_ids = setting.tokenizer.encode(self._text(self.messages, prompt=True))
         self.token_ids = list(token_ids)
 
-    def read(self, token_ids: Sequence[int], *, reasoning_open: bool = False) -> Said:
+    @property
+    def reasoning_open(self) -> bool:
+        """Whether the prompt ends inside the model's reasoning."""
+        return prompt_leaves_reasoning_open(self.setting.tokenizer, self.token_ids)
+
+    def read(self, token_ids: Sequence[int]) -> Said:
         """What the model wrote, its end token included."""
         end = text_of(self.setting.tokenizer, token_ids[-1:], after=token_ids[:-1] or self.token_ids)
         text = text_of(self.setting.tokenizer, token_ids[:-1], after=self.token_ids)
@@ -80,7 +85,7 @@ class Conversation:
             format=self.setting.format,
             tools=self.setting.tools,
             ending=Ending.STOP,
-            reasoning_open=reasoning_open,
+            reasoning_open=self.reasoning_open,
         )
         whole = bool(graded.calls) and all(call.parsed and not call.in_reasoning for call in graded.calls)
         calls = tuple((str(call.name), call.arguments or {}) for call in graded.calls) if whole else ()

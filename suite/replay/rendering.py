@@ -12,6 +12,7 @@ from suite.workload.rendered import Rendered
 from suite.workload.tokenizer import Tokenizer
 
 _BEFORE = 4
+_PROMPT_END = 16
 _OPEN, _CLOSE = "<think>", "</think>"
 
 
@@ -67,6 +68,11 @@ def reasoning_is_open(prompt_end: str) -> bool:
     """Whether the end of a prompt leaves the model inside its reasoning."""
     opened = prompt_end.rfind(_OPEN)
     return opened >= 0 and opened > prompt_end.rfind(_CLOSE) and not prompt_end[opened + len(_OPEN) :].strip()
+
+
+def prompt_leaves_reasoning_open(tokenizer: Tokenizer, token_ids: Sequence[int]) -> bool:
+    """The same of a prompt's ids."""
+    return reasoning_is_open(text_of(tokenizer, token_ids[-_PROMPT_END:]))
 
 
 def _json(path: Path) -> dict[str, Any]:

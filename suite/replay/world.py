@@ -140,6 +140,7 @@ def _take(thread: _Thread, token_ids: tuple[int, ...], ended: bool) -> None:
         context=expected.context,
         right_commands=expected.right_commands,
         ending=Ending.STOP if ended else Ending.TRUNCATED,
+        reasoning_open=conversation.reasoning_open,
     )
     thread.steps.append(
         Step(

@@ -21,7 +21,7 @@ from suite.observer import Observer
 from suite.replay.conversation import Setting
 from suite.replay.counts import headlines
 from suite.replay.judge import Judge, Written, format_in, rejudged, replay_turns, tool_call_turns
-from suite.replay.rendering import end_token_ids, generation_config, reasoning_is_open, text_of
+from suite.replay.rendering import end_token_ids, generation_config, prompt_leaves_reasoning_open, text_of
 from suite.replay.sampler import sampler_of
 from suite.replay.schema import Answer, ReplaysRecord, ReplayWorkload, Run, Sampler, SettingsName, Side
 from suite.replay.world import follow
@@ -38,7 +38,6 @@ SETTINGS: dict[str, tuple[SettingsName, ...]] = {
     "serve": ("serve",),
     "both": ("measure", "serve"),
 }
-_PROMPT_END = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,10 +195,6 @@ class _Work:
         assert start is not None
         return start
 
-    def prompt_end(self, message: int) -> str:
-        base = self.base(message)
-        return text_of(self.tokenizer, self.stack.rendered.token_ids[max(0, base - _PROMPT_END) : base])
-
     def prompt(self, message: int, sample: int) -> Prompt:
         sampling = self.sampler.parameters() if sample and self.sampler is not None else {}
         return Prompt(
@@ -280,7 +275,7 @@ def _answered(
                         format=work.format,
                         token_ids=continuation.token_ids,
                         cached_tokens=continuation.cached_tokens,
-                        reasoning_open=reasoning_is_open(work.prompt_end(message)),
+                        reasoning_open=prompt_leaves_reasoning_open(work.tokenizer, history),
                     )
                 )
             )

@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.errors import InvalidInput
-from suite.replay.rendering import end_token_ids, generation_config, reasoning_is_open, text_of
+from suite.replay.rendering import (
+    end_token_ids,
+    generation_config,
+    prompt_leaves_reasoning_open,
+    reasoning_is_open,
+    text_of,
+)
 from suite.replay.served import load_prompts
 from suite.workload.render import render_with
 from suite.workload.tokenizer import Tokenizer, load_tokenizer
@@ -57,6 +63,11 @@ def test_answers_end_with_the_tokens_of_checkpoint_and_template(tokenizer: Token
 )
 def test_whether_a_prompt_leaves_the_model_in_its_reasoning(prompt: str, expected: bool) -> None:
     assert reasoning_is_open(prompt) == expected
+
+
+def test_the_same_of_a_prompt_as_ids(tokenizer: Tokenizer) -> None:
+    for prompt, expected in (("<|im_start|>assistant\n<think>\n", True), ("<|im_start|>assistant\n", False)):
+        assert prompt_leaves_reasoning_open(tokenizer, tokenizer.encode(prompt)) == expected
 
 
 def test_raw_prompts_are_the_history_with_the_generation_prompt(tokenizer: Tokenizer) -> None:
