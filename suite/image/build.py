@@ -85,16 +85,19 @@ def build_image(
 
 def _follow(events: Iterator[dict[str, Any]], recipe: Recipe, observer: Observer) -> None:
     lines: list[str] = []
+    failure = ""
+    # To the end also after an error, which is the last event: the connection is only then given back.
     for event in events:
-        if "error" in event:
-            told = "\n".join(f"    {line}" for line in lines[-_LAST_LINES:])
-            error = refusal(str(event["error"]), "the image could not be built", where=recipe.name)
-            error.hint = f"{error.hint or 'the end of what the builder said:'}\n{told}"
-            raise error
+        failure = failure or str(event.get("error", ""))
         for line in str(event.get("stream", "")).splitlines():
             lines = [*lines[-_LAST_LINES:], line]
             if match := _STEP.match(line):
                 observer.note(f"build step {match[1]} of {match[2]}: {match[3]}")
+    if failure:
+        told = "\n".join(f"    {line}" for line in lines[-_LAST_LINES:])
+        error = refusal(failure, "the image could not be built", where=recipe.name)
+        error.hint = f"{error.hint or 'the end of what the builder said:'}\n{told}"
+        raise error
 
 
 @contextmanager

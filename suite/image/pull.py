@@ -144,13 +144,11 @@ def pull(reference: ImageReference, *, engine: Engine, observer: Observer, facts
     total = max(1, facts.size_bytes // _MEBIBYTE) if facts else None
     observer.phase("pull image", total=total, unit="MiB")
     seen: dict[str, int] = {}
-    told = 0
+    told, failure = 0, ""
     with engine_errors("the image could not be pulled", where=where):
+        # To the end also after an error, which is the last event: the connection is only then given back.
         for event in engine.api.pull(reference.repository, tag=reference.digest, stream=True, decode=True):
-            if "error" in event:
-                text = str(event["error"])
-                absent = "manifest unknown" in text or "not found" in text
-                raise refusal(text, "the image could not be pulled", where=where, absent=absent)
+            failure = failure or str(event.get("error", ""))
             layer, status, detail = str(event.get("id")), event.get("status"), event.get("progressDetail") or {}
             if status == "Downloading" and detail.get("current") is not None:
                 seen[layer] = int(detail["current"])
@@ -161,6 +159,9 @@ def pull(reference: ImageReference, *, engine: Engine, observer: Observer, facts
                 observer.advance(now - told)
                 told = now
     observer.phase("")
+    if failure:
+        absent = "manifest unknown" in failure or "not found" in failure
+        raise refusal(failure, "the image could not be pulled", where=where, absent=absent)
 
 
 def _from_engine(image: Image, present: Any) -> ImageFacts:

@@ -351,3 +351,20 @@ def _wait_for(path: Path) -> None:
             return
         time.sleep(0.1)
     raise AssertionError(f"{path} did not come to be")
+
+
+def test_a_script_of_the_agent_reads_its_arguments_and_writes_one_folder(base, engine, home, agent, tmp_path):
+    (agent / "suite" / "agent" / "make.py").write_text(
+        "import sys\nfrom pathlib import Path\n"
+        "scheme, source, folder = sys.argv[1:]\n"
+        "(Path(folder) / 'made').write_text(scheme + Path(source).read_text())\n"
+        "Path(source).write_text('x')\n"
+    )
+    target = tmp_path / "target"
+    target.mkdir()
+    done = runtime(base, home).run_script(["make.py", "w8", str(home / "model" / "config.json"), str(target)])
+    assert (target / "made").read_text() == "w8{}"
+    assert (target / "made").stat().st_uid == os.geteuid()
+    assert done.returncode == 1
+    assert "Read-only file system" in done.stderr
+    assert containers_of(engine, home) == []
