@@ -210,7 +210,8 @@ const futures = (() => {
           const box = svg.getBoundingClientRect();
           reach(Math.floor(((event.clientX - box.left) / box.width) * index.num_tokens), {});
         });
-        overview.append(make("span", {}, byId.get(id).name), svg);
+        const number = state.chosen.length > 1 ? `${state.chosen.indexOf(id) + 1} ` : "";
+        overview.append(make("span", {}, `${number}${byId.get(id).name}`), svg);
       }
     }
 
@@ -267,7 +268,7 @@ const futures = (() => {
       const plain = (end) => {
         if (end <= at) return;
         if (range.texts) parts.push(range.texts.slice(at - range.start, end - range.start).join(""));
-        else parts.push(make("span", { class: "gap" }, ` · ${count(end - at)} tokens · `));
+        else parts.push(make("span", { class: "gap" }, ` · ${count(end - at)} ${end - at === 1 ? "token" : "tokens"} · `));
         at = end;
       };
       for (let place = lower(marks, from, (mark) => mark.at); place < marks.length && marks[place].at < until; place++) {
@@ -291,6 +292,11 @@ const futures = (() => {
         "aria-label": `Token ${count(mark.at)}${text === undefined ? "" : `, recorded “${text.trim() || "white space"}”`}: ${names}${mark.followed ? ", followed" : ""}`,
         "aria-current": shown?.at === mark.at ? "true" : null,
       }, text === undefined ? `[${count(mark.at)}]` : seen(text));
+      // Which of several stacks: a number each, as the controls number them.
+      if (state.chosen.length > 1) {
+        const who = [...mark.by.keys()].map((id) => state.chosen.indexOf(id) + 1).join("");
+        node.append(make("span", { class: "who", "aria-hidden": "true" }, who));
+      }
       return node;
     }
     // A token of white space alone would be a mark without a body.
@@ -329,7 +335,8 @@ const futures = (() => {
       place.value = String(at);
       const mine = ++turn;
       const node = chunkOf(at);
-      await fillChunk(node);
+      // Its neighbours too, or they would push it out of sight when they are filled.
+      await Promise.all([node.previousElementSibling, node, node.nextElementSibling].filter(Boolean).map(fillChunk));
       // A flip near the place is what was meant; otherwise the place alone is shown.
       let mark = marks[lower(marks, at, (one) => one.at)];
       if (mark?.at !== at) mark = null;
@@ -340,7 +347,12 @@ const futures = (() => {
       target?.setAttribute("aria-current", "true");
       // Not scrollIntoView: it would move the page as well.
       const goal = target ?? node;
-      stream.scrollTop += goal.getBoundingClientRect().top - stream.getBoundingClientRect().top - stream.clientHeight / 3;
+      const settle = () => {
+        stream.scrollTop += goal.getBoundingClientRect().top - stream.getBoundingClientRect().top - stream.clientHeight / 3;
+      };
+      settle();
+      // Heights of what was off screen are known only once it has been drawn.
+      requestAnimationFrame(() => { if (mine === turn) settle(); });
       if (focus && target) target.focus({ preventScroll: true });
       for (const here of overview.querySelectorAll("[data-here]")) here.setAttribute("x", (at / index.num_tokens) * index.bins - 0.3);
       save();
@@ -460,8 +472,8 @@ const futures = (() => {
         return node;
       };
       const steps = make("div", { class: "steps" },
-        jump("⏮", "Only the first token", () => 1), jump("−", "One token less", () => length - 1),
-        jump("+", "One token more", () => length + 1), jump("⏭", "Whole futures", () => longest), output);
+        jump("first", "Only the first token", () => 1), jump("−", "One token less", () => length - 1),
+        jump("+", "One token more", () => length + 1), jump("all", "Whole futures", () => longest), output);
       if (roles.includes("reference_candidate_token") && roles.includes("reference")) {
         const select = make("select", { "aria-label": "Future beside the reference’s" },
           make("option", { value: "candidate" }, "beside it: the stack"),

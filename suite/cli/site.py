@@ -73,3 +73,35 @@ def serve(folder: Path, port: int) -> None:
     with open_server(folder, port=port) as server:
         click.echo(f"http://127.0.0.1:{server.server_port}/", err=True)
         server.serve_forever()
+
+
+@site.command()
+@click.argument("session", type=click.Path(path_type=Path))
+@click.option("--tokenizer", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder of the model.")
+@click.option("--chat-template", type=click.Path(path_type=Path), metavar="FILE", help="In place of the model's own.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default="results",
+    show_default=True,
+    metavar="DIR",
+    help="Bundles whose best tokens are spelt too.",
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="[default: where builds look for it]")
+def texts(session: Path, tokenizer: Path, chat_template: Path | None, results: Path, out: Path | None) -> None:
+    """Write what the tokens of SESSION spell, so that the viewer of futures shows words: ledgers hold ids alone."""
+    from suite.cli.workload import read_template
+    from suite.files import write_atomic
+    from suite.site.token_texts import best_tokens, make_texts, texts_path
+    from suite.workload.render import render
+    from suite.workload.session import load_session
+    from suite.workload.tokenizer import load_tokenizer
+
+    loaded = load_session(session)
+    rendered = render(loaded, tokenizer, chat_template=read_template(chat_template))
+    made = make_texts(
+        loaded, rendered, load_tokenizer(tokenizer), others=best_tokens(results, rendered.tokens_sha256)
+    )
+    path = texts_path(made.tokens_sha256) if out is None else out / texts_path(made.tokens_sha256).name
+    write_atomic(path, made.to_bytes())
+    click.echo(f"{path}: {len(made.token_ids):,} tokens, {len(made.others):,} others")

@@ -1,12 +1,16 @@
-"""The viewer of forking futures: one page for each table of bundles, with its data in files that a script loads by range."""
+"""The viewer of forking futures: a page for each table of bundles, its data in files that a script loads by range."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
+from suite.bundle.read import read_file
+from suite.bundle.schema import RECORD_NAME
 from suite.score.classes import FLIP_CLASSES
 from suite.site import futures_data as data
 from suite.site.data import BundleFacts, CohortFacts, Site
@@ -75,8 +79,15 @@ class FuturesPages:
 
 
 def folder_of(bundle: BundleFacts) -> str:
-    """Folder of the page on which a bundle stands: the same for all with this reference, path and number of probes."""
-    return f"futures/{bundle.reference_lock_digest[:12]}-{bundle.path}-{bundle.n}"
+    """Folder of the page on which a bundle stands: the same for all that were measured at the same reference rows."""
+    return f"futures/{bundle.path}-{bundle.n}-{_reference_rows(bundle.folder, bundle.record_sha256)[:12]}"
+
+
+@lru_cache(maxsize=4096)
+def _reference_rows(folder: str, record_sha256: str) -> str:
+    # The record was parsed strictly when the facts were made.
+    record = json.loads(read_file(Path(folder), RECORD_NAME))
+    return str(record["evidence"]["reference"]["rows_sha256"])
 
 
 def stack_id_of(bundle: BundleFacts) -> str:
@@ -85,19 +96,14 @@ def stack_id_of(bundle: BundleFacts) -> str:
 
 
 def _views(site: Site) -> Iterator[_View]:
-    taken: set[str] = set()
     for cohort in site.cohorts:
         bundles = [site.by_id[row.bundle_id] for row in cohort.rows]
         # A stack of the same lock measured twice has one address: the table's latest.
         unique = {stack_id_of(bundle): bundle for bundle in bundles if bundle.flips}
         if not unique:
             continue
-        folder = folder_of(bundles[0])
-        if folder in taken:  # the same reference gave other rows
-            folder = f"{folder}-{cohort.key[:6]}"
-        taken.add(folder)
         stacks = tuple(_Stack(facts=bundle, stack_id=stack_id) for stack_id, bundle in unique.items())
-        yield _View(cohort=cohort, folder=folder, stacks=stacks)
+        yield _View(cohort=cohort, folder=folder_of(bundles[0]), stacks=stacks)
 
 
 def _files(view: _View) -> Iterator[Output]:

@@ -1,4 +1,4 @@
-"""Data of the viewer of forking futures: a session's tokens, a stack's flips and its forks, in files of one range each."""
+"""Data of the viewer of forking futures: a session's tokens, a stack's flips and forks, in files of one range each."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def vocabulary_of(stack: StackRef) -> dict[int, str]:
 
 
 def overview(stack: StackRef) -> list[list[int]]:
-    """Per flip class, in the order of `FLIP_CLASSES`, the flips in each of `BINS` equal parts of the session."""
+    """The flips of each class of `FLIP_CLASSES`, in order, in each of `BINS` equal parts of the session."""
     ledger = ledger_of(stack)
     bins = (ledger.columns["position"] * BINS // ledger.facts.num_tokens).clip(0, BINS - 1)
     classes = ledger.columns["flip_class"]
@@ -88,7 +88,7 @@ def overview(stack: StackRef) -> list[list[int]]:
 
 
 def stack_file(stack: StackRef, stack_id: str) -> bytes:
-    """Where a stack's flips and forks lie: `[token place, class]` of every flip, places of forks, places of segments."""
+    """Where a stack's flips and forks lie: `[token, class]` of a flip, tokens of forks, first and last of segments."""
     columns = ledger_of(stack).columns
     at = np.flatnonzero(columns["flip"])
     found = branches_of(stack)

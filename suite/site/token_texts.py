@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -13,7 +13,13 @@ from suite.capture.index import Sha256
 from suite.errors import InvalidInput, SuiteError
 from suite.files import canonical_json, sha256_bytes, strict_json
 from suite.grade.record import Text
+from suite.score.ledger import read_ledger
 from suite.site.resources import site_folder
+
+if TYPE_CHECKING:
+    from suite.workload.rendered import Rendered
+    from suite.workload.session import Session
+    from suite.workload.tokenizer import Tokenizer
 
 SCHEMA_VERSION = 1
 
@@ -98,3 +104,47 @@ def parse_texts(data: bytes, *, where: str) -> TokenTexts:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "record"
         raise InvalidInput(f"{key}: {first['msg']}", where=where) from error
+
+
+def make_texts(session: Session, rendered: Rendered, tokenizer: Tokenizer, *, others: Iterable[int]) -> TokenTexts:
+    """The texts of one session.
+
+    Args:
+        session: Says under which licence its text may be shown.
+        rendered: The session under this tokenizer.
+        tokenizer: It spells the tokens.
+        others: Ids of tokens that may stand beside the session's own.
+
+    Raises:
+        InvalidInput: the session is private: its text is not for a site.
+    """
+    if session.licence == "private":
+        raise InvalidInput(
+            "the session is private, so its text may not stand on a site",
+            where=session.name,
+            hint="the viewer shows ids without it",
+        )
+    more = sorted(set(others) - set(rendered.token_ids))
+    return TokenTexts(
+        schema_version=1,
+        tokens_sha256=rendered.tokens_sha256,
+        tokenizer_sha256=tokenizer.sha256,
+        licence=session.licence,
+        token_ids=rendered.token_ids,
+        token_texts=texts_of(tokenizer.pieces(rendered.token_ids)),
+        others={
+            str(token_id): piece.decode(errors="replace")
+            for token_id, piece in zip(more, tokenizer.pieces(more), strict=True)
+        },
+    )
+
+
+def best_tokens(results: Path, tokens_sha256: str) -> set[int]:
+    """Ids of the best tokens at all flips of the bundles below a results folder that replay this session."""
+    found: set[int] = set()
+    for path in sorted(results.glob("*/*/ledger.parquet")):
+        ledger = read_ledger(path)
+        if ledger.facts.tokens_sha256 == tokens_sha256:
+            flips = ledger.columns["flip"]
+            found |= set(ledger.columns["ref_top1"][flips].tolist()) | set(ledger.columns["cand_top1"][flips].tolist())
+    return found
