@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from suite.record.sse import events
+from suite.workload.importing.messages import assistant_message, message_of_items
 
 Json = dict[str, Any]
 
@@ -153,20 +154,6 @@ def _whole(value: Json, endpoint: str, problems: list[str]) -> Answer:
     )
 
 
-def assistant_message(value: Mapping[str, Any]) -> Json:
-    """The parts of an assistant message that a session keeps, under their usual names."""
-    message: Json = {"role": "assistant", "content": value.get("content")}
-    reasoning = value.get("reasoning_content") or value.get("reasoning")
-    if reasoning:
-        message["reasoning_content"] = reasoning
-    if value.get("tool_calls"):
-        message["tool_calls"] = [
-            {"id": call.get("id"), "type": "function", "function": dict(_dict(call.get("function")))}
-            for call in map(_dict, _list(value["tool_calls"]))
-        ]
-    return message
-
-
 @dataclass(kw_only=True, slots=True)
 class _Growing:
     content: list[str] = field(default_factory=list)
@@ -279,29 +266,6 @@ def _response(value: Json, problems: list[str]) -> Answer:
         done=not empty,
         problems=tuple(problems),
     )
-
-
-def message_of_items(items: Iterable[Json]) -> Json:
-    """One assistant message from the output items of the Responses API: text, reasoning, function calls."""
-    content: list[str] = []
-    reasoning: list[str] = []
-    calls: list[Json] = []
-    for item in items:
-        kind = item.get("type")
-        if kind == "message":
-            content += [part.get("text") or "" for part in map(_dict, _list(item.get("content")))]
-        elif kind == "reasoning":
-            parts = _list(item.get("content")) or _list(item.get("summary"))
-            reasoning += [part.get("text") or "" for part in map(_dict, parts)]
-        elif kind == "function_call":
-            function = {"name": item.get("name"), "arguments": item.get("arguments")}
-            calls.append({"id": item.get("call_id") or item.get("id"), "type": "function", "function": function})
-    message: Json = {"role": "assistant", "content": "".join(content)}
-    if reasoning:
-        message["reasoning_content"] = "\n".join(reasoning)
-    if calls:
-        message["tool_calls"] = calls
-    return message
 
 
 def _text(value: Any) -> str | None:

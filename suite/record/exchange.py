@@ -7,15 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from suite.record.answers import Answer, answer_of, message_of_items
+from suite.record.answers import Answer, answer_of
 from suite.record.journal import RawExchange
+from suite.workload.importing.messages import SAMPLING_KEYS, history_of_items
 
 Json = dict[str, Any]
-
-SAMPLING_KEYS = (
-    "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
-    "max_tokens", "seed", "stop", "tool_choice",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,33 +124,7 @@ def _response_input(request: Json) -> list[Json]:
         messages.append({"role": "system", "content": request["instructions"]})
     given = request.get("input")
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given if isinstance(given, list) else []
-    pending: list[Json] = []
-    for item in items:
-        if not isinstance(item, dict):
-            continue
-        kind = item.get("type") or "message"
-        if kind in ("reasoning", "function_call") or (kind == "message" and item.get("role") == "assistant"):
-            if isinstance(item.get("content"), str):
-                item = {**item, "content": [{"type": "output_text", "text": item["content"]}]}
-            pending.append({**item, "type": kind})
-            continue
-        if pending:
-            messages.append(message_of_items(pending))
-            pending = []
-        if kind == "function_call_output":
-            output = item.get("output")
-            messages.append(
-                {
-                    "role": "tool",
-                    "tool_call_id": item.get("call_id"),
-                    "content": output if isinstance(output, str) else json.dumps(output, ensure_ascii=False),
-                }
-            )
-        elif kind == "message":
-            messages.append({"role": item.get("role"), "content": item.get("content")})
-    if pending:
-        messages.append(message_of_items(pending))
-    return messages
+    return [*messages, *history_of_items(items)]
 
 
 def _tools(request: Json, endpoint: str) -> Iterable[Json]:
