@@ -20,11 +20,14 @@ everything, replicates without it have next to no spread of their own, and their
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from suite.score.turns import TurnTotals, Values
 
@@ -37,6 +40,8 @@ MIN_TURNS_WITH_EVENTS = 2
 
 _DRAWS_LIMIT = 50_000_000
 _BLOCK_DRAWS = 262_144
+_KEPT_DRAWS = 16_000_000
+"""Draws of which the weights are kept, at a byte each."""
 _ROUNDING = 1e-12
 _LEAST_DEGREES = 3.0
 _LEAST_SPREAD = 1e-3
@@ -111,25 +116,48 @@ def cluster_bootstrap(
     return Bootstrap(intervals=intervals, num_turns=totals.num_turns, replicates=used, seed=seed)
 
 
+def _weights(turns: int, replicates: int, seed: int) -> Iterator[NDArray[Any]]:
+    """How often each turn is drawn in each replicate, in blocks [rows, turns]."""
+    block = max(1, _BLOCK_DRAWS // turns)
+    if turns <= np.iinfo(np.uint8).max and turns * replicates <= _KEPT_DRAWS:
+        kept = _kept_weights(turns, replicates, seed)
+        yield from (kept[start : start + block] for start in range(0, replicates, block))
+    else:
+        yield from _drawn_weights(turns, replicates, seed)
+
+
+@lru_cache(maxsize=1)
+def _kept_weights(turns: int, replicates: int, seed: int) -> NDArray[np.uint8]:
+    """All of them at once, a byte each: ledgers of one session are resampled in the same way, one after the other."""
+    return np.concatenate([block.astype(np.uint8) for block in _drawn_weights(turns, replicates, seed)])
+
+
+def _drawn_weights(turns: int, replicates: int, seed: int) -> Iterator[NDArray[np.int64]]:
+    random = np.random.default_rng(seed)
+    block = max(1, _BLOCK_DRAWS // turns)
+    for start in range(0, replicates, block):
+        rows = min(block, replicates - start)
+        drawn = random.integers(0, turns, size=(rows, turns), dtype=np.int64)
+        drawn += (np.arange(rows, dtype=np.int64) * turns)[:, None]
+        yield np.bincount(drawn.ravel(), minlength=rows * turns).reshape(rows, turns)
+
+
 def _replicates(sums: Values, n: Values, *, replicates: int, seed: int) -> tuple[Values, Values]:
     """Ratio minus estimate, and its standard error, in every replicate; each [k, replicates], for `sums` [k, T]."""
     count, turns = sums.shape
     # Sums are taken around the estimate: so much is lost by subtraction otherwise that equal turns seem to differ.
     centred = sums - sums.sum(axis=1, keepdims=True) / n.sum() * n
     design = np.concatenate([centred, centred * centred, centred * n, [n, n * n]])
-    random = np.random.default_rng(seed)
     shifts, spreads = np.empty((count, replicates)), np.empty((count, replicates))
-    block = max(1, _BLOCK_DRAWS // turns)
-    for start in range(0, replicates, block):
-        rows = min(block, replicates - start)
-        drawn = random.integers(0, turns, size=(rows, turns), dtype=np.int64)
-        drawn += (np.arange(rows, dtype=np.int64) * turns)[:, None]
-        weights = np.bincount(drawn.ravel(), minlength=rows * turns).reshape(rows, turns)
+    start = 0
+    for weights in _weights(turns, replicates, seed):
+        rows = len(weights)
         total = design @ weights.astype(np.float64).T
         (z, zz, zn), (size, square) = np.split(total[:-2], 3), total[-2:]
         shift = np.divide(z, size, out=shifts[:, start : start + rows])
         variance = (zz - 2 * shift * zn + shift * shift * square) * (turns / (turns - 1))
         spreads[:, start : start + rows] = np.sqrt(np.maximum(variance, 0)) / size
+        start += rows
     return shifts, spreads
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from suite.errors import InvalidInput, SuiteError
@@ -180,8 +181,8 @@ def _rendered(
             yield path, make_file(outputs[path], options.out, renderer)
         return
     shares = [list(due[place :: options.workers * 4]) for place in range(options.workers * 4)]
-    starting = {"initializer": _start_worker, "initargs": (options, site)}
-    with _one_thread_each(), ProcessPoolExecutor(options.workers, _FRESH, **starting) as pool:
+    started = partial(ProcessPoolExecutor, options.workers, _FRESH, initializer=_start_worker)
+    with _one_thread_each(), started(initargs=(options, site)) as pool:
         for result in pool.map(_work, shares):
             yield from result
 

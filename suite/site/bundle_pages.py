@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.bundle.arbiter import ARBITER_NAME, ArbiterRecord, read_arbiter
-from suite.bundle.read import Bundle, open_bundle
+from suite.bundle.read import Bundle
 from suite.bundle.show import settings_table
 from suite.compare.comparison import MUST_NOT
 from suite.errors import SuiteError
@@ -22,6 +22,7 @@ from suite.site.interface import Copied, Link, Output, Section
 from suite.site.keys import key_of
 from suite.site.launches import ManifestFacts, command_of
 from suite.site.rendering import Renderer
+from suite.site.reopen import reopened
 from suite.site.slugs import slug
 
 LOG_NAME = "engine.log"
@@ -114,7 +115,7 @@ def _files(bundle: BundleFacts) -> Iterator[Copied]:
 
 def _page(view: _View, renderer: Renderer) -> bytes:
     facts = view.facts
-    bundle = open_bundle(Path(facts.folder))
+    bundle = reopened(facts)
     lock, reference = bundle.lock(), bundle.lock("reference-lock.json")
     headlines = bundle.record.headlines
     receipt = _object(bundle, "receipt.json")

@@ -87,6 +87,9 @@ class BundleFacts(_Kept):
     key: str
     """Digest of the record and of the sizes and times of its files."""
     record_sha256: str
+    """As the record gives it for itself."""
+    record_file_sha256: str
+    """Of the record's bytes."""
     lock_digest: str
     reference_lock_digest: str
     name: str

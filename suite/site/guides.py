@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-from suite.bundle.read import open_bundle
 from suite.compare.comparison import MUST_NOT
 from suite.errors import SuiteError
 from suite.site.charts import IntervalChart, interval_chart
@@ -19,6 +17,7 @@ from suite.site.labels import short_names
 from suite.site.launches import CommandFacts, ManifestFacts, command_of
 from suite.site.published import ORIGINS
 from suite.site.rendering import Renderer
+from suite.site.reopen import reopened_lock
 from suite.site.verdict import Verdict, verdict_of
 from suite.stack.gpus import find_gpu
 
@@ -200,8 +199,7 @@ def commands_of(guide: Guide) -> tuple[Command, ...]:
 
 def _measured(bundle: BundleFacts, manifests: Mapping[str, ManifestFacts]) -> Iterable[Command]:
     try:
-        opened = open_bundle(Path(bundle.folder))
-        own, reference = opened.lock(), opened.lock("reference-lock.json")
+        own, reference = reopened_lock(bundle, "lock.json"), reopened_lock(bundle, "reference-lock.json")
     except SuiteError:
         return
     yield Command(

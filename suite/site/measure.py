@@ -169,6 +169,7 @@ def facts_of(entry: Entry, found: Found, intervals: LedgerIntervals) -> BundleFa
         folder=str(found.folder),
         key=found.key,
         record_sha256=record.record_sha256,
+        record_file_sha256=found.record_file_sha256,
         lock_digest=record.lock_digest,
         reference_lock_digest=record.reference_lock_digest,
         name=record.name,

@@ -9,6 +9,8 @@ from suite.errors import MissingPrerequisite
 from suite.files import canonical_json, sha256_bytes, sha256_file
 
 _HERE = Path(__file__).parent
+_TEMPLATES = frozenset({".html", ".xml"})
+"""Other files are copied, each under a key of its own."""
 
 
 @cache
@@ -27,11 +29,7 @@ def site_folder() -> Path:
 
 
 def code_key() -> str:
-    """Digest of templates, assets and the site's code: when one of them changes, every page is made again."""
-    files = sorted(
-        path
-        for folder in (site_folder(), _HERE, _HERE.parent / "compare")
-        for path in folder.rglob("*")
-        if path.is_file() and path.suffix in {".py", ".html", ".svg", ".css", ".js", ".json", ".xml"}
-    )
-    return sha256_bytes(canonical_json([[path.name, sha256_file(path)] for path in files]))
+    """Digest of templates and of all code: when any of it changes, facts are taken and pages are made again."""
+    files = [path for path in site_folder().rglob("*") if path.suffix in _TEMPLATES]
+    files += _HERE.parent.rglob("*.py")
+    return sha256_bytes(canonical_json([[path.name, sha256_file(path)] for path in sorted(files)]))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from suite.bundle.read import open_bundle
+from suite.bundle.read import read_file
 from suite.errors import SuiteError
 from suite.sbom.diff import SbomDiff, diff_components
 from suite.sbom.interface import KINDS, Component
@@ -80,7 +80,7 @@ def _folder(sha256: str) -> str:
 
 def _components(bundle: BundleFacts) -> tuple[Component, ...] | None:
     try:
-        return parse_components(open_bundle(Path(bundle.folder)).read(BUNDLE_NAME), where=bundle.bundle_id)
+        return parse_components(read_file(Path(bundle.folder), BUNDLE_NAME), where=bundle.bundle_id)
     except SuiteError:
         return None
 

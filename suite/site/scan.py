@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from suite.bundle.read import read_file
 from suite.bundle.schema import RECORD_NAME, is_bundle_folder_name
 from suite.errors import InvalidInput, SuiteError
-from suite.files import sha256_bytes, strict_json
+from suite.files import sha256_bytes
 from suite.site.facts import Refused
 from suite.site.keys import key_of
 
@@ -25,6 +26,7 @@ class Found:
     """`<name>/<stamp>-<lock digest>`."""
     key: str
     """Digest of the record's bytes and of the names, sizes and times of all files."""
+    record_file_sha256: str
     group: str
     """Bundles of different groups never stand in one table."""
     latest: bool = True
@@ -57,12 +59,14 @@ def scan(results: Iterable[Path], *, known_groups: Mapping[str, str]) -> Scan:
         for folder in _folders(root):
             place = f"{folder.parent.name}/{folder.name}"
             try:
-                key, data = _key(folder)
+                data = read_file(folder, RECORD_NAME)
+                record = sha256_bytes(data)
+                key = _key(folder, record)
                 group = known_groups.get(key) or _group(data)
             except SuiteError as error:
                 refused.append(Refused(place=place, reason=error.message))
                 continue
-            found.append(Found(folder=folder, place=place, key=key, group=group))
+            found.append(Found(folder=folder, place=place, key=key, record_file_sha256=record, group=group))
     places = [one.place for one in found]
     twice = next((place for place in sorted(places) if places.count(place) > 1), None) if _repeats(places) else None
     if twice is not None:
@@ -83,18 +87,22 @@ def _folders(root: Path) -> list[Path]:
     ]
 
 
-def _key(folder: Path) -> tuple[str, bytes]:
-    data = read_file(folder, RECORD_NAME)
+def _key(folder: Path, record_file_sha256: str) -> str:
     with os.scandir(folder) as entries:
         stats = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
     files = sorted([name, status.st_size, status.st_mtime_ns] for name, status in stats)
-    return key_of(str(folder), sha256_bytes(data), files), data
+    return key_of(str(folder), record_file_sha256, files)
 
 
 def _group(data: bytes) -> str:
-    """By what a record says of its reference rows; a record that says nothing is a group of its own."""
-    value = strict_json(data, where=RECORD_NAME)
-    reference: Any = value
+    """By what a record says of its reference rows; a record that says nothing is a group of its own.
+
+    A lie puts a bundle among others with which it then shares no table: records are checked when they are measured.
+    """
+    try:
+        reference: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        reference = None
     for name in ("evidence", "reference", "rows_sha256"):
         reference = reference.get(name) if isinstance(reference, dict) else None
     return key_of("group", reference if isinstance(reference, str) else sha256_bytes(data))
@@ -109,13 +117,4 @@ def _mark_latest(found: list[Found]) -> list[Found]:
     for one in found:
         name, _, folder = one.place.partition("/")
         newest[name] = max(newest.get(name, ""), folder)
-    return [
-        Found(
-            folder=one.folder,
-            place=one.place,
-            key=one.key,
-            group=one.group,
-            latest=newest[one.place.partition("/")[0]] == one.place.partition("/")[2],
-        )
-        for one in found
-    ]
+    return [replace(one, latest=newest[one.place.partition("/")[0]] == one.place.partition("/")[2]) for one in found]

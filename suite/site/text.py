@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 LIMIT = 400
 """Characters of one value, unless a template asks for more; a name of 10,000 characters is an attack on the layout."""
 
 # Letters may be of any script; these may not be passed on: controls, format characters (direction overrides, zero-width
-# joiners, tags), surrogates, private use, line and paragraph separators.
-_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Cn"}
-_KEPT = {"\n", "\t"}
-_COMBINING_LIMIT = 4
+# joiners, tags), surrogates, private use, unassigned, line and paragraph separators.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Cn"})
+_MARKS = frozenset({"Mn", "Me"})
+_MOST_MARKS = 4
+"""Combining marks on one letter; more of them reach into the lines above and below."""
+_NOT_PLAIN = re.compile(r"[^ -~]+")
+_NOT_PLAIN_LINES = re.compile(r"[^ -~\n\t]+")
 
 
 def visible(text: str, *, limit: int = LIMIT, lines: bool = False) -> str:
@@ -23,18 +27,18 @@ def visible(text: str, *, limit: int = LIMIT, lines: bool = False) -> str:
         lines: Keep line feeds and tabs.
     """
     cut = text if len(text) <= limit else text[:limit]
-    if not cut.isascii() or not cut.isprintable():
-        cut = _spelt(cut, lines=lines)
+    if not (cut.isascii() and cut.isprintable()):
+        cut = (_NOT_PLAIN_LINES if lines else _NOT_PLAIN).sub(_spelt, cut)
     return cut if len(text) <= limit else f"{cut}… ({len(text):,} characters)"
 
 
-def _spelt(text: str, *, lines: bool) -> str:
+def _spelt(found: re.Match[str]) -> str:
     out, marks = [], 0
-    for char in text:
+    for char in found[0]:
         category = unicodedata.category(char)
-        marks = marks + 1 if category in {"Mn", "Me"} else 0
-        if (lines and char in _KEPT) or (category not in _UNSEEN and marks <= _COMBINING_LIMIT):
-            out.append(char)
-        elif marks == 0:
+        marks = marks + 1 if category in _MARKS else 0
+        if category in _UNSEEN:
             out.append(f"[U+{ord(char):04X}]")
+        elif marks <= _MOST_MARKS:
+            out.append(char)
     return "".join(out)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.score.paired import EXACT_UP_TO, RANDOM_FLIPS, holm, sign_flip_test, sign_flip_tests
+from suite.score.paired import EXACT_UP_TO, RANDOM_FLIPS, _counted, holm, sign_flip_test, sign_flip_tests
 
 
 def exhaustive(differences, alternative):
@@ -51,25 +51,52 @@ def test_identical_candidates_show_nothing():
     assert (test.p_value, test.informative_turns, test.difference) == (1.0, 0, 0.0)
 
 
-def test_random_assignments_agree_with_exhaustive_enumeration():
-    differences = np.random.default_rng(5).integers(-3, 5, 24).astype(float)
-    differences[differences == 0] = 1
-    assert len(differences) > EXACT_UP_TO
-    # The distribution of an integer sum, by convolution over turns.
+def by_convolution(differences):
+    """The two-sided p-value from the law of an integer sum, by rolling an array of all sums."""
     span = int(np.abs(differences).sum())
     law = np.zeros(2 * span + 1)
     law[span] = 1
     for value in np.abs(differences).astype(int):
         law = (np.roll(law, value) + np.roll(law, -value)) / 2
     observed = int(abs(differences.sum()))
-    exact = law[np.abs(np.arange(-span, span + 1)) >= observed].sum()
+    return law[np.abs(np.arange(-span, span + 1)) >= observed].sum()
+
+
+def many_turns():
+    differences = np.random.default_rng(5).integers(-3, 5, 24).astype(float)
+    differences[differences == 0] = 1
+    assert len(differences) > EXACT_UP_TO
+    return differences
+
+
+def test_counts_of_many_turns_are_tested_exactly():
+    differences = many_turns()
     test = sign_flip_test(differences)
+    assert test.exact
+    assert test.p_value == pytest.approx(by_convolution(differences), rel=1e-12)
+    # Of 80 equal turns two assignments of 2^80 are as far out.
+    assert sign_flip_test(np.ones(80)).p_value == pytest.approx(2.0**-79)
+    assert sign_flip_test(-np.ones(80), alternative="greater").p_value == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-9, 9), min_size=1, max_size=12), st.sampled_from(["two-sided", "greater"]))
+def test_counting_assignments_agrees_with_going_through_them(differences, alternative):
+    counted = _counted(np.array(differences, dtype=float), alternative)
+    assert counted == pytest.approx(exhaustive(differences, alternative), abs=1e-12)
+
+
+def test_random_assignments_agree_with_exhaustive_enumeration():
+    differences = many_turns()
+    exact = by_convolution(differences)
+    # Thirds are no whole numbers; the signs' sums are as far out as before.
+    test = sign_flip_test(differences / 3)
     assert not test.exact
     assert test.p_value == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / RANDOM_FLIPS))
 
 
 def test_a_random_p_value_is_never_zero():
-    test = sign_flip_test(np.ones(80))
+    test = sign_flip_test(np.full(80, 0.1))
     assert test.p_value == 1 / (RANDOM_FLIPS + 1)
 
 
@@ -83,12 +110,14 @@ def test_sums_that_tie_in_exact_arithmetic_count_also_in_floats():
 
 def test_pairs_tested_together_are_tested_as_alone():
     random = np.random.default_rng(2)
-    table = random.integers(-2, 4, (40, 3)).astype(float)
+    table = random.integers(-2, 4, (40, 4)).astype(float)
+    table[:, 0] /= 3
     table[30:, 1] = 0
+    table[:, 1] /= 3
     table[15:, 2] = 0
     together = sign_flip_tests(table)
-    assert [test.exact for test in together] == [False, False, True]
-    assert together == tuple(sign_flip_test(table[:, pair]) for pair in range(3))
+    assert [test.exact for test in together] == [False, False, True, True]
+    assert together == tuple(sign_flip_test(table[:, pair]) for pair in range(4))
 
 
 def test_the_test_keeps_its_level_on_clustered_data():
