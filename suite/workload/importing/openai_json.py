@@ -1,4 +1,4 @@
-"""Chat requests as the OpenAI API has them: messages, requests with or without responses, fine-tuning files, batches."""
+"""Chat requests as the OpenAI API has them: messages, requests with or without responses, fine-tuning sets."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ def _requests(text: str) -> list[_Request]:
             match = pattern.search(line)
             if match is None:
                 continue
-            # One request of several prompts has ids with a number at the end.
-            request = found.setdefault(re.sub(r"-\d+\Z", "", match["id"]), _Request())
+            # A completion request may hold several prompts, each with its number at the end of the id.
+            request = found.setdefault(re.sub(r"\A(cmpl-.+)-0\Z", r"\1", match["id"]), _Request())
             groups = match.groupdict()
             if groups.get("prompt"):
                 request.prompt = _literal(groups["prompt"])
