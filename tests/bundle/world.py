@@ -119,7 +119,7 @@ class World:
             candidate = logits()
             candidate[2, 5] = 20
             candidate[7] = np.roll(candidate[7], 1)
-        changes = {key: options.pop(key) for key in ("capture",) if key in options}
+        changes = {key: options.pop(key) for key in ("capture", "runtime") if key in options}
         ours = lock("bf16", role="reference", **changes)
         theirs = lock(name, role=role, kv_cache_dtype=kv_cache_dtype, **changes)
         reference = self.capture(ours, values, **options)
