@@ -15,6 +15,8 @@ from suite.grade.verdict import shown_text
 from suite.replay.rendering import reasoning_is_open
 from suite.workload.rendered import Rendered
 
+_LONGEST_MARK = max(len(mark) for marks in STOP_TEXTS.values() for mark in marks)
+
 Decode = Callable[[Sequence[int]], str]
 """Ids to text, special tokens kept, no space cleaned up."""
 
@@ -86,11 +88,13 @@ class Judge:
         feed.finish()
         pieces.taken()
         texts: list[str] = []
-        finish = raw.finish
+        finish, tail = raw.finish, place.turn_text
         for token_id in raw.token_ids:
             feed.feed([token_id])
-            texts.append(pieces.taken())
-            if finish != "not_continued" and self._closes(place.turn_text, texts):
+            text = pieces.taken()
+            texts.append(text)
+            tail = tail[-_LONGEST_MARK:] + text
+            if finish != "not_continued" and self._closes(tail, len(text)):
                 finish = "envelope"
                 break
         feed.finish()
@@ -117,14 +121,9 @@ class Judge:
         """Marks that end a future."""
         return STOP_TEXTS.get(self.grader.format or "", ())
 
-    def _closes(self, turn_text: str, texts: Sequence[str]) -> bool:
-        """Whether the last text completes a closing mark."""
-        for mark in self.stop_texts:
-            # The mark's last character is among those of the last token; the others may be anywhere before.
-            tail = turn_text[-len(mark) :] + "".join(texts[-len(mark) - 1 :])
-            if tail.find(mark, max(0, len(tail) - len(texts[-1]) - len(mark) + 1)) >= 0:
-                return True
-        return False
+    def _closes(self, text: str, new: int) -> bool:
+        """Whether the last `new` characters complete a closing mark."""
+        return any(text.find(mark, max(0, len(text) - new - len(mark) + 1)) >= 0 for mark in self.stop_texts)
 
 
 def session_format(rendered: Rendered, decode: Decode) -> str | None:
