@@ -90,7 +90,6 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
             engine={},
             expect={},
             roots=tuple((position, -1) for position in positions),
-            continued=frozenset(positions),
             given=(),
             end_token_ids=(),
             stop_texts=(),

@@ -37,8 +37,6 @@ class BranchJob:
     """Requested settings by their receipt name; a different effective value stops the run."""
     roots: tuple[tuple[int, int], ...]
     """Position and captured winner of each fork, by position. The history is all up to it, itself included."""
-    continued: frozenset[int]
-    """Positions whose future is wanted, where the engine writes the winner."""
     given: tuple[tuple[int, int], ...]
     """Position and token of futures after a given token; written only where the root of that position agreed."""
     end_token_ids: tuple[int, ...]
@@ -65,7 +63,6 @@ class BranchJob:
         changed = {
             "roots": tuple((int(p), int(t)) for p, t in values["roots"]),
             "given": tuple((int(p), int(t)) for p, t in values["given"]),
-            "continued": frozenset(values["continued"]),
             "end_token_ids": tuple(values["end_token_ids"]),
             "stop_texts": tuple(values["stop_texts"]),
         }
@@ -141,7 +138,7 @@ class Branching:
     def futures(self, roots: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Everything to be continued, by position; at one position the winner before a given token."""
         agreed = {root["position"] for root in roots if root["token"] == root["winner"]}
-        wanted = [(p, t, False) for p, t in self.job.roots if p in agreed and p in self.job.continued]
+        wanted = [(p, t, False) for p, t in self.job.roots if p in agreed]
         wanted += [(p, t, True) for p, t in self.job.given if p in agreed]
         wanted.sort(key=lambda item: (item[0], item[2]))
         results = []
@@ -223,7 +220,7 @@ def run(request: dict[str, Any], events: Events) -> None:
     events.phase("first tokens", total=len(job.roots), unit="forks")
     roots = branching.roots()
     events.done("first tokens")
-    events.phase("futures", total=len(job.continued) + len(job.given), unit="futures")
+    events.phase("futures", total=len(job.roots) + len(job.given), unit="futures")
     futures = branching.futures(roots)
     events.done("futures")
     write_json(

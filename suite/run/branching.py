@@ -92,7 +92,6 @@ def branch_in_run(
         "end_token_ids": list(ends),
         "stop_texts": list(judge.stop_texts),
         "max_new_tokens": policy.max_new_tokens,
-        "continued": positions,
     }
 
     def submit(side: str, stack: Stack) -> Any:

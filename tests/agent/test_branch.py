@@ -49,7 +49,6 @@ def branching(engine: Engine, positions: Sequence[int], **changes: Any) -> Branc
         "engine": {},
         "expect": {},
         "roots": [[p, TOKENS[p] + 1] for p in positions],
-        "continued": list(positions),
         "given": [],
         "end_token_ids": [END],
         "stop_texts": [],
@@ -102,10 +101,10 @@ def test_every_end_has_its_name(changes: dict[str, Any], position: int, finish: 
 
 def test_a_turn_that_its_first_token_ends_is_not_continued() -> None:
     engine = Engine()
-    work = branching(engine, [10], given=[[10, END]], continued=[])
-    (found,) = work.futures(work.roots())
+    work = branching(engine, [10], given=[[10, END]])
+    _, found = work.futures(work.roots())
     assert (found["token_ids"], found["finish"]) == ([END], "turn_end")
-    assert engine.batches == [[11]]
+    assert engine.batches == [[11], [12]]
 
 
 def test_another_version_of_the_job_is_refused() -> None:
