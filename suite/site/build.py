@@ -20,7 +20,7 @@ from suite.site.data import Site
 from suite.site.facts import Measured, Refused
 from suite.site.interface import Copied, Output, Section
 from suite.site.keys import key_of
-from suite.site.launches import launches
+from suite.site.launches import ManifestFacts, launches
 from suite.site.measure import measure
 from suite.site.published import load_published
 from suite.site.rendering import Renderer
@@ -30,8 +30,10 @@ from suite.site.sections import all_sections
 
 MARKER = ".suite-site"
 """Stands in every folder that a build may write to and delete from."""
-_IN_PROCESS = 48
-"""So few files, or groups, are made here: starting other processes takes longer."""
+_SHARE = 150
+"""Files that one process makes at a time."""
+_FEW_FILES, _FEW_BUNDLES = 300, 60
+"""So few are made here: starting other processes takes longer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,11 +72,11 @@ def build_site(options: BuildOptions, *, observer: Observer | None = None) -> Bu
     observer = observer or SilentObserver()
     _claim(options.out)
     cache = Cache(options.cache, code_key=code_key())
-    site, groups, group_keys = _site(options, cache, observer)
+    site, groups = _site(options, cache, observer)
     outputs = {output.path: output for section in _sections(options) for output in section.outputs(site)}
-    made = _write(options, site, outputs, cache.made, observer)
+    made = _write(options, site, outputs, cache, observer)
     removed = _remove(options.out, cache.made.keys() - outputs.keys())
-    cache.close(made=made.files, groups=groups, group_keys=group_keys)
+    cache.close(made=made.files, groups=groups)
     return BuildReport(
         num_bundles=len(site.bundles),
         num_files=len(outputs),
@@ -98,13 +100,12 @@ def _claim(out: Path) -> None:
     (out / MARKER).touch()
 
 
-def _site(options: BuildOptions, cache: Cache, observer: Observer) -> tuple[Site, dict[str, str], set[str]]:
+def _site(options: BuildOptions, cache: Cache, observer: Observer) -> tuple[Site, dict[str, str]]:
     scanned = scan(options.results, known_groups=cache.groups)
     groups: dict[str, list[Found]] = {}
     for found in scanned.found:
         groups.setdefault(found.group, []).append(found)
-    # Facts follow from the code too.
-    keys = {group: key_of(cache.code_key, [[f.key, f.latest] for f in members]) for group, members in groups.items()}
+    keys = {group: key_of("group", [[f.key, f.latest] for f in members]) for group, members in groups.items()}
     known = {group: cache.facts(key) for group, key in keys.items()}
     missing = [group for group, measured in known.items() if measured is None]
     observer.phase("bundles", total=len(scanned.found), unit="bundles")
@@ -113,11 +114,12 @@ def _site(options: BuildOptions, cache: Cache, observer: Observer) -> tuple[Site
         cache.keep_facts(keys[group], measured)
         known[group] = measured
         observer.advance(len(groups[group]))
-    site = _assembled(options, scanned, [measured for measured in known.values() if measured is not None])
-    return site, {found.key: found.group for found in scanned.found}, set(keys.values())
+    measured_groups = [measured for measured in known.values() if measured is not None]
+    site = _assembled(scanned, measured_groups, launches(options.manifests, kept=cache))
+    return site, {found.key: found.group for found in scanned.found}
 
 
-def _assembled(options: BuildOptions, scanned: Scan, groups: Sequence[Measured]) -> Site:
+def _assembled(scanned: Scan, groups: Sequence[Measured], manifests: tuple[ManifestFacts, ...]) -> Site:
     bundles = [bundle for group in groups for bundle in group.bundles]
     cohorts = [cohort for group in groups for cohort in group.cohorts]
     refused = [*scanned.refused, *(one for group in groups for one in group.refused)]
@@ -126,12 +128,12 @@ def _assembled(options: BuildOptions, scanned: Scan, groups: Sequence[Measured])
         cohorts=tuple(sorted(cohorts, key=lambda c: (c.gpu, c.model, c.path != "prefill", -len(c.rows), c.key))),
         refused=tuple(sorted(refused, key=lambda one: one.place)),
         published=load_published(site_folder() / "published"),
-        manifests=launches(options.manifests),
+        manifests=manifests,
     )
 
 
 def _measured(groups: Sequence[Sequence[Found]], options: BuildOptions) -> Iterable[Measured]:
-    if options.workers < 2 or sum(map(len, groups)) < _IN_PROCESS:
+    if options.workers < 2 or sum(map(len, groups)) < _FEW_BUNDLES:
         yield from map(measure, groups)
         return
     with _one_thread_each(), ProcessPoolExecutor(options.workers, _FRESH) as pool:
@@ -149,11 +151,12 @@ def _write(
     options: BuildOptions,
     site: Site,
     outputs: dict[str, Output | Copied],
-    before: dict[str, MadeFile],
+    cache: Cache,
     observer: Observer,
 ) -> _Made:
     made = _Made(files={}, refused=[])
     due: list[str] = []
+    before = cache.made
     for path, output in outputs.items():
         old = before.get(path)
         if old is not None and old.key == output.key and _size(options.out / path) == old.size_bytes:
@@ -161,7 +164,7 @@ def _write(
         else:
             due.append(path)
     observer.phase("pages", total=len(due), unit="files")
-    for path, size in _rendered(options, site, due, outputs):
+    for path, size in _rendered(options, site, due, outputs, cache.templates):
         observer.advance(1)
         if isinstance(size, str):
             made.refused.append(Refused(place=path, reason=size))
@@ -173,16 +176,17 @@ def _write(
 
 
 def _rendered(
-    options: BuildOptions, site: Site, due: Sequence[str], outputs: dict[str, Output | Copied]
+    options: BuildOptions, site: Site, due: Sequence[str], outputs: dict[str, Output | Copied], templates: Path
 ) -> Iterable[tuple[str, int | str]]:
-    if options.workers < 2 or len(due) < _IN_PROCESS:
-        renderer = Renderer()
+    if options.workers < 2 or len(due) < _FEW_FILES:
+        renderer = Renderer(compiled=templates)
         for path in due:
             yield path, make_file(outputs[path], options.out, renderer)
         return
-    shares = [list(due[place :: options.workers * 4]) for place in range(options.workers * 4)]
+    # Files that follow each other are often made of the same bundle, which one process then reads once.
+    shares = [list(due[start : start + _SHARE]) for start in range(0, len(due), _SHARE)]
     started = partial(ProcessPoolExecutor, options.workers, _FRESH, initializer=_start_worker)
-    with _one_thread_each(), started(initargs=(options, site)) as pool:
+    with _one_thread_each(), started(initargs=(options, site, templates)) as pool:
         for result in pool.map(_work, shares):
             yield from result
 
@@ -264,10 +268,10 @@ def _one_thread_each() -> Iterator[None]:
 _worker: tuple[Path, dict[str, Output | Copied], Renderer] | None = None
 
 
-def _start_worker(options: BuildOptions, site: Site) -> None:
+def _start_worker(options: BuildOptions, site: Site, templates: Path) -> None:
     global _worker
     outputs = {output.path: output for section in _sections(options) for output in section.outputs(site)}
-    _worker = (options.out, outputs, Renderer())
+    _worker = (options.out, outputs, Renderer(compiled=templates))
 
 
 def _work(paths: Sequence[str]) -> list[tuple[str, int | str]]:

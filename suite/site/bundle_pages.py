@@ -16,8 +16,8 @@ from suite.errors import SuiteError
 from suite.manifest.lock import Lock
 from suite.site.answers import answers
 from suite.site.charts import class_bar, histogram, strip_paths
-from suite.site.data import BundleFacts, CohortFacts, Site
-from suite.site.facts import plain
+from suite.site.data import BundleFacts, Site
+from suite.site.facts import RowFacts, plain
 from suite.site.interface import Copied, Link, Output, Section
 from suite.site.keys import key_of
 from suite.site.launches import ManifestFacts, command_of
@@ -59,14 +59,15 @@ class BundlePages:
     def outputs(self, site: Site) -> Iterable[Output | Copied]:
         """Pages and files."""
         manifests = {manifest.name: manifest for manifest in site.manifests}
+        rows = {row.bundle_id: row for cohort in site.cohorts for row in cohort.rows}
         newer = {bundle.name: bundle.page for bundle in site.bundles if bundle.latest}
         for bundle in site.bundles:
             links = tuple(link for section in self._linked for link in section.links(bundle))
-            manifest, cohort = manifests.get(bundle.name), site.cohort_of.get(bundle.bundle_id)
+            manifest = manifests.get(bundle.name)
             known = {b.bundle_id: site.by_id[b.bundle_id].page for b in bundle.band if b.bundle_id in site.by_id}
             view = _View(
                 facts=bundle,
-                cohort=cohort,
+                row=rows.get(bundle.bundle_id),
                 links=links,
                 manifest=manifest,
                 newer="" if bundle.latest else newer.get(bundle.name, ""),
@@ -85,7 +86,8 @@ class _View:
     """What a bundle's page shows beside the bundle itself."""
 
     facts: BundleFacts
-    cohort: CohortFacts | None
+    row: RowFacts | None
+    """Of the table in which it stands."""
     links: tuple[Link, ...]
     manifest: ManifestFacts | None
     newer: str
@@ -96,7 +98,7 @@ class _View:
         return key_of(
             self.facts.key,
             self.facts.latest,
-            None if self.cohort is None else self.cohort.model_dump(mode="json"),
+            None if self.row is None else self.row.model_dump(mode="json"),
             [[link.path, link.text, link.detail] for link in self.links],
             None if self.manifest is None else self.manifest.model_dump(mode="json"),
             self.newer,
@@ -127,7 +129,7 @@ def _page(view: _View, renderer: Renderer) -> bytes:
         b=facts,
         record=bundle.record,
         view=view,
-        row=None if view.cohort is None else next(row for row in view.cohort.rows if row.bundle_id == facts.bundle_id),
+        row=view.row,
         must_not=MUST_NOT,
         bar=class_bar(facts, top=facts.flips, width=600),
         strip=strip_paths(facts.strip),

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from suite.files import write_atomic
 from suite.site.facts import Measured
+from suite.site.keys import key_of
 
 SCHEMA_VERSION = 1
 
@@ -41,11 +42,7 @@ class Cache:
         self._folder = folder
         self._code_key = code_key
         self._state = self._read_state()
-
-    @property
-    def code_key(self) -> str:
-        """Of the code that builds now."""
-        return self._code_key
+        self._asked: set[str] = set()
 
     @property
     def groups(self) -> dict[str, str]:
@@ -59,27 +56,48 @@ class Cache:
             return self._state.made
         return {path: MadeFile(key="", size_bytes=0) for path in self._state.made}
 
+    @property
+    def templates(self) -> Path:
+        """Where compiled templates lie."""
+        folder = self._folder / "templates"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def text(self, key: str) -> str | None:
+        """What was kept under `key` by this code, if it is here."""
+        self._asked.add(key)
+        try:
+            return self._text_path(key).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def keep_text(self, key: str, text: str) -> None:
+        """Keep text under `key`."""
+        write_atomic(self._text_path(key), text.encode())
+
     def facts(self, key: str) -> Measured | None:
         """Facts of the group with this key; None if they are not here or cannot be read."""
+        text = self.text(key)
         try:
-            return Measured.model_validate_json(self._facts_path(key).read_bytes())
-        except (OSError, ValidationError):
+            return None if text is None else Measured.model_validate_json(text)
+        except ValidationError:
             return None
 
     def keep_facts(self, key: str, measured: Measured) -> None:
         """Remember a group."""
-        write_atomic(self._facts_path(key), measured.model_dump_json().encode())
+        self.keep_text(key, measured.model_dump_json())
 
-    def close(self, *, made: dict[str, MadeFile], groups: dict[str, str], group_keys: set[str]) -> None:
-        """Write what the next build needs, and drop what it does not."""
+    def close(self, *, made: dict[str, MadeFile], groups: dict[str, str]) -> None:
+        """Write what the next build needs, and drop what this one did not ask for."""
         state = _State(code_key=self._code_key, made=made, groups=groups)
         write_atomic(self._folder / "state.json", state.model_dump_json().encode())
-        for path in (self._folder / "groups").glob("*.json"):
-            if path.stem not in group_keys:
+        asked = {self._text_path(key) for key in self._asked}
+        for path in (self._folder / "kept").glob("*.json"):
+            if path not in asked:
                 path.unlink(missing_ok=True)
 
-    def _facts_path(self, key: str) -> Path:
-        return self._folder / "groups" / f"{key}.json"
+    def _text_path(self, key: str) -> Path:
+        return self._folder / "kept" / f"{key_of(self._code_key, key)}.json"
 
     def _read_state(self) -> _State:
         try:

@@ -55,11 +55,6 @@ class Site:
         return {bundle.bundle_id: bundle for bundle in self.bundles}
 
     @cached_property
-    def cohort_of(self) -> dict[str, CohortFacts]:
-        """The table in which each latest bundle stands, by `bundle_id`."""
-        return {row.bundle_id: cohort for cohort in self.cohorts for row in cohort.rows}
-
-    @cached_property
     def guides(self) -> tuple[Guide, ...]:
         """One for every GPU and model of which anything is known."""
         keys = {(bundle.gpu, bundle.model) for bundle in self.bundles}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -10,7 +11,18 @@ from suite.errors import SuiteError
 from suite.manifest.load import SUFFIXES, Loader
 from suite.manifest.schema import Manifest
 from suite.site.facts import plain
+from suite.site.keys import key_of
 from suite.stack.launch import Launch, Launchable, launch, shell_text
+
+
+class Kept(Protocol):
+    """What remembers text between builds."""
+
+    def text(self, key: str) -> str | None:
+        """What was kept under this key, if it is there."""
+
+    def keep_text(self, key: str, text: str) -> None:
+        """Keep it."""
 
 
 class _Kept(BaseModel):
@@ -90,16 +102,34 @@ def command_of(stack: Launchable, *, weights: str) -> CommandFacts:
     )
 
 
-def launches(folder: Path | None) -> tuple[ManifestFacts, ...]:
-    """Every manifest below a folder, those at its top first.
+class _Launches(_Kept):
+    manifests: tuple[ManifestFacts, ...]
 
-    What cannot be loaded is passed over: `suite manifest check` says why.
+
+def launches(folder: Path | None, *, kept: Kept) -> tuple[ManifestFacts, ...]:
+    """What `read_launches` finds, from an earlier build where no manifest has changed since.
 
     Args:
         folder: Of manifests; None: there are none.
+        kept: Where builds remember.
     """
     if folder is None:
         return ()
+    stats = [(path, path.stat()) for path in sorted(folder.rglob("*")) if path.suffix in SUFFIXES]
+    key = key_of("manifests", [[str(path), status.st_size, status.st_mtime_ns] for path, status in stats])
+    data = kept.text(key)
+    if data is not None:
+        return _Launches.model_validate_json(data).manifests
+    found = read_launches(folder)
+    kept.keep_text(key, _Launches(manifests=found).model_dump_json())
+    return found
+
+
+def read_launches(folder: Path) -> tuple[ManifestFacts, ...]:
+    """Every manifest below a folder, those at its top first.
+
+    What cannot be loaded is passed over: `suite manifest check` says why.
+    """
     loader = Loader()
     found = []
     paths = sorted(folder.rglob("*"), key=lambda path: (len(path.parts), len(path.name), path))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import posixpath
+from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Undefined
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 
 from suite.site.charts import Counted, Part, class_bar
@@ -21,7 +22,8 @@ _PATH_SIGNS = dict.fromkeys(map(ord, "MmVvHhLlZz0123456789.,- "))
 class Renderer:
     """Renders templates of `site/templates`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, compiled: Path | None = None) -> None:
+        """Args: compiled: folder in which this program keeps compiled templates; None: they are compiled each time."""
         self._environment = Environment(
             loader=FileSystemLoader(site_folder() / "templates"),
             autoescape=True,
@@ -31,6 +33,7 @@ class Renderer:
             lstrip_blocks=True,
             # Templates change only between builds.
             auto_reload=False,
+            bytecode_cache=None if compiled is None else FileSystemBytecodeCache(str(compiled)),
         )
         self._environment.filters |= FILTERS
         self._environment.filters["outside"] = allowed_url
