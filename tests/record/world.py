@@ -78,6 +78,7 @@ class Fake:
             return True
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         try:
+            await asyncio.sleep(do.get("before_first", 0))
             for number, text in enumerate(do["pieces"]):
                 if number == do.get("cut_at"):
                     writer.transport.abort()
