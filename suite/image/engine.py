@@ -17,6 +17,14 @@ DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 _NO_SPACE = "no space left on device"
 
 
+class EngineDiskFull(MissingPrerequisite):
+    """The disk on which the engine keeps images and containers has no room."""
+
+
+class EngineGone(RunFailed):
+    """The engine answered before, and does not now."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Engine:
     """A connection that answered."""
@@ -156,7 +164,7 @@ def engine_errors(doing: str, *, where: str) -> Iterator[None]:
 def refusal(text: str, doing: str, *, where: str, absent: bool = False) -> SuiteError:
     """The error for something that the engine said it cannot do."""
     if _NO_SPACE in text:
-        return MissingPrerequisite(
+        return EngineDiskFull(
             f"{doing}: no space left on the engine's disk",
             where=where,
             hint="free space (`docker system df` says what holds it), then run again",
@@ -165,9 +173,9 @@ def refusal(text: str, doing: str, *, where: str, absent: bool = False) -> Suite
     return kind(f"{doing}: {text.strip()}", where=where)
 
 
-def went_away(doing: str, *, where: str) -> RunFailed:
+def went_away(doing: str, *, where: str) -> EngineGone:
     """The error for an engine that no longer answers."""
-    return RunFailed(
+    return EngineGone(
         f"{doing}: the container engine went away in the middle",
         where=where,
         hint="start it again, then run with --resume: whole chunks are kept, and what is left of this start is removed",

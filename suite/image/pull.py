@@ -8,7 +8,7 @@ from typing import Any
 
 from suite.errors import MissingPrerequisite, RunFailed, SuiteError, VerificationFailed
 from suite.files import write_atomic
-from suite.image.engine import Engine, engine_errors, refusal
+from suite.image.engine import Engine, EngineDiskFull, EngineGone, engine_errors, refusal
 from suite.image.facts import ImageFacts, parse_facts, require_pinned
 from suite.image.present import (
     PresentImage,
@@ -99,9 +99,9 @@ def _pull_first(
             known = facts
         try:
             pull(reference, engine=engine, observer=observer, facts=known)
+        except (EngineDiskFull, EngineGone):
+            raise
         except (MissingPrerequisite, RunFailed) as error:
-            if "space" in error.message or "went away" in error.message:
-                raise
             failures.append(f"{reference}: {error.message}")
             last = error
             continue

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from suite.errors import InvalidInput, MissingPrerequisite
+from suite.errors import InvalidInput, MissingPrerequisite, VerificationFailed
 from suite.manifest.schema import Hardware
 from suite.runtime.environment import FIXED
 
@@ -119,6 +119,40 @@ def give_to(user: User, mounts: Sequence[Mount]) -> None:
         if mount.writable:
             for path in (mount.host, *mount.host.rglob("*")):
                 os.chown(path, user.uid, user.gid, follow_symlinks=False)
+
+
+def require_no_way_out(folder: Path) -> None:
+    """Refuse links and special files in a folder that a container may write: this process will read what lies there.
+
+    A link that a stack leaves leads to a file of this machine, not of the container's.
+
+    Raises:
+        VerificationFailed: there is one.
+    """
+    for path in folder.rglob("*"):
+        mode = path.lstat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise VerificationFailed(
+                "the stack left something else than files and folders",
+                where=str(path),
+                hint="do not trust this image; remove the folder",
+            )
+
+
+def require_links_inside(folder: Path) -> None:
+    """Refuse a folder to be mounted that has links out of it: inside a container they lead nowhere.
+
+    Raises:
+        InvalidInput: there is one.
+    """
+    root = folder.resolve()
+    for path in folder.rglob("*"):
+        if path.is_symlink() and not path.resolve().is_relative_to(root):
+            raise InvalidInput(
+                "a link that leads out of the folder cannot be followed in a container",
+                where=str(path),
+                hint="replace it by the file itself",
+            )
 
 
 def environment_inside(stack: Mapping[str, str]) -> dict[str, str]:

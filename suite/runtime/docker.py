@@ -16,6 +16,7 @@ from suite.files import canonical_json, write_atomic
 from suite.image.engine import Engine, connected, engine_errors, went_away
 from suite.image.present import PresentImage
 from suite.manifest.schema import Hardware
+from suite.model.hub import mount_root
 from suite.observer import Observer, SilentObserver
 from suite.runtime.confinement import (
     AGENT,
@@ -29,6 +30,8 @@ from suite.runtime.confinement import (
     environment_inside,
     give_to,
     host_settings,
+    require_links_inside,
+    require_no_way_out,
 )
 from suite.runtime.environment import PACKAGES_CODE, has_vllm, parse_packages
 from suite.runtime.interface import AgentCall
@@ -103,8 +106,11 @@ class DockerRuntime:
             MissingPrerequisite: also where the container's memory or the engine's disk was too small.
         """
         out = call.folders["out"].host
-        mounts = self._mounts(call)
-        paths = {name: f"{INSIDE}/{name}" for name in call.folders}
+        mounts, paths = self._mounts(call)
+        shared = [folder.host for folder in call.folders.values() if folder.writable]
+        # An earlier call may have been killed before it could look.
+        for folder in shared:
+            require_no_way_out(folder)
         write_atomic(out / "request.json", canonical_json(call.request(paths)))
         (out / "outcome.json").unlink(missing_ok=True)
         events = EventReader(out, observer)
@@ -119,6 +125,8 @@ class DockerRuntime:
                 on_tick=events.poll,
                 hardware=self._hardware,
             )
+        for folder in shared:
+            require_no_way_out(folder)
         events.poll()
         try:
             raise_for_outcome(out, ended.exit_code)
@@ -155,26 +163,29 @@ class DockerRuntime:
                 on_tick=lambda: None,
                 hardware=None,
             )
+        require_no_way_out(Path(target))
         give_to(User(uid=os.geteuid(), gid=os.getegid()), [mount for mount in mounts if mount.writable])
         text = b"".join(said).decode(errors="replace")
         if ended.out_of_memory:
             text = f"{text}\nout of memory"
         return subprocess.CompletedProcess(list(command), ended.exit_code, stdout="", stderr=text)
 
-    def _mounts(self, call: AgentCall) -> list[Mount]:
+    def _mounts(self, call: AgentCall) -> tuple[list[Mount], dict[str, str]]:
+        """What is mounted, and where the stack finds each folder of the call."""
+        mounts, paths = [], {}
+        for name, folder in call.folders.items():
+            root = folder.host if folder.writable else mount_root(folder.host)
+            if not folder.writable:
+                require_links_inside(root)
+            mounts.append(Mount(host=root, inside=f"{INSIDE}/{name}", writable=folder.writable))
+            paths[name] = f"{INSIDE}/{name}/{folder.host.relative_to(root)}".removesuffix("/.")
         cache = self._home / "containers" / "cache" / self.image.facts.config_digest.removeprefix("sha256:")[:12]
-        folders = [
-            Mount(host=folder.host, inside=f"{INSIDE}/{name}", writable=folder.writable)
-            for name, folder in call.folders.items()
-        ]
-        own = [
-            Mount(host=stage_agent(self._home), inside=AGENT),
-            Mount(host=cache, inside=CACHE, writable=True),
-        ]
-        for mount in (*folders, *own):
+        mounts.append(Mount(host=stage_agent(self._home), inside=AGENT))
+        mounts.append(Mount(host=cache, inside=CACHE, writable=True))
+        for mount in mounts:
             if mount.writable:
                 mount.host.mkdir(parents=True, exist_ok=True)
-        return [*folders, *own]
+        return mounts, paths
 
     def _run(
         self,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.errors import MissingPrerequisite, RunFailed
+from suite.errors import InvalidInput, MissingPrerequisite, RunFailed, VerificationFailed
 from suite.image.engine import connect, connected
 from suite.image.present import PresentImage
 from suite.image.pull import ensure_pulled
@@ -110,6 +110,10 @@ elif command == "fill":
         (out / "outcome.json").write_text(json.dumps(
             {"status": "failed", "kind": "disk_full", "message": "no space left", "hint": "free some"}))
         sys.exit(1)
+elif command == "link":
+    os.unlink(out / "x") if (out / "x").is_symlink() else None
+    os.symlink("/etc/passwd", out / "x")
+    finish()
 elif command == "crash":
     print("the last words", flush=True)
     os.kill(os.getpid(), 11)
@@ -225,6 +229,35 @@ def test_a_full_disk_says_so(base, engine, home, agent):
     finally:
         subprocess.run(["umount", str(home / "out")], check=True)
     assert containers_of(engine, home) == []
+
+
+def test_a_link_that_a_stack_leaves_is_not_followed(base, engine, home, agent):
+    with pytest.raises(VerificationFailed, match="something else than files"):
+        runtime(base, home).call(call(home, "link"), SilentObserver())
+    with pytest.raises(VerificationFailed, match="something else than files"):
+        runtime(base, home).call(call(home, "look"), SilentObserver())
+    assert not (home / "out" / "seen.json").exists()
+    assert containers_of(engine, home) == []
+
+
+def test_a_snapshot_of_the_hubs_cache_is_seen_with_its_blobs(base, home, agent):
+    snapshot = home / "models--a--b" / "snapshots" / "1"
+    snapshot.mkdir(parents=True)
+    (home / "models--a--b" / "blobs").mkdir()
+    (home / "models--a--b" / "blobs" / "f00").write_text('{"from": "blob"}')
+    (snapshot / "config.json").symlink_to("../../blobs/f00")
+    folders = {"out": Folder(host=home / "out", writable=True), "model": Folder(host=snapshot)}
+    request = AgentCall(
+        command="look", folders=folders, request=lambda paths: {"out": paths["out"], "model": paths["model"]}
+    )
+    runtime(base, home).call(request, SilentObserver())
+    seen = json.loads((home / "out" / "seen.json").read_text())
+    assert seen["model"] == '{"from": "blob"}'
+    assert seen["request"]["model"] == "/suite/model/snapshots/1"
+    (snapshot / "config.json").unlink()
+    (snapshot / "config.json").symlink_to("/etc/hostname")
+    with pytest.raises(InvalidInput, match="leads out of the folder"):
+        runtime(base, home).call(request, SilentObserver())
 
 
 def test_a_crash_shows_the_end_of_the_log(base, engine, home, agent):
