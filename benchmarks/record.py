@@ -84,10 +84,9 @@ def main() -> None:
                         if number >= 5:  # the first ones open connections
                             times[url].append(measured)
                 for index, what in enumerate(("first piece", "last piece")):
-                    a, b = (statistics.median(t[index] for t in times[url]) for url in (direct, running.url))
-                    print(
-                        f"{name:13} {what:12} direct {a:7.2f} ms, proxy {b:7.2f} ms, +{b - a:5.2f} ms, ratio {b / a:.3f}"
-                    )
+                    a, b = (statistics.median(t[index] for t in times[url]) for url in (direct, through))
+                    added = f"+{b - a:.2f} ms, ratio {b / a:.3f}"
+                    print(f"{name:13} {what:12} direct {a:.2f} ms, proxy {b:.2f} ms, {added}")
 
 
 if __name__ == "__main__":
