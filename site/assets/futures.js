@@ -472,8 +472,8 @@ const futures = (() => {
         return node;
       };
       const steps = make("div", { class: "steps" },
-        jump("first", "Only the first token", () => 1), jump("−", "One token less", () => length - 1),
-        jump("+", "One token more", () => length + 1), jump("all", "Whole futures", () => longest), output);
+        jump("first", "first token only", () => 1), jump("−", "− one token", () => length - 1),
+        jump("+", "+ one token", () => length + 1), jump("all", "all tokens", () => longest), output);
       if (roles.includes("reference_candidate_token") && roles.includes("reference")) {
         const select = make("select", { "aria-label": "Future beside the reference’s" },
           make("option", { value: "candidate" }, "beside it: the stack"),

@@ -96,14 +96,19 @@ def stack_id_of(bundle: BundleFacts) -> str:
 
 
 def _views(site: Site) -> Iterator[_View]:
+    taken: set[str] = set()
     for cohort in site.cohorts:
         bundles = [site.by_id[row.bundle_id] for row in cohort.rows]
         # A stack of the same lock measured twice has one address: the table's latest.
         unique = {stack_id_of(bundle): bundle for bundle in bundles if bundle.flips}
         if not unique:
             continue
+        folder = folder_of(bundles[0])
+        if folder in taken:  # a record that names rows which are not its ledger's
+            folder = f"{folder}-{cohort.key[:6]}"
+        taken.add(folder)
         stacks = tuple(_Stack(facts=bundle, stack_id=stack_id) for stack_id, bundle in unique.items())
-        yield _View(cohort=cohort, folder=folder_of(bundles[0]), stacks=stacks)
+        yield _View(cohort=cohort, folder=folder, stacks=stacks)
 
 
 def _files(view: _View) -> Iterator[Output]:

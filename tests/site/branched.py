@@ -14,7 +14,7 @@ from suite.branch.parts import Branching
 from suite.branch.schema import BranchRun, Consequence, Fork, ForkPolicy, Future, TopToken
 from suite.bundle.read import open_bundle
 from suite.bundle.schema import folder_name, seal
-from suite.files import canonical_json, pretty_json, sha256_bytes
+from suite.files import canonical_json, sha256_bytes
 from suite.grade.record import CallRecord, LiteralsRecord
 from suite.manifest.lock import parse_lock
 from suite.score.classes import FLIP_CLASSES
@@ -27,7 +27,15 @@ RIGHT, WRONG = "GigabitEthernet0/0/1", "GigabitEthernet0/0/1.201"
 
 
 def branched_bundle(
-    results: Path, *, num_probes: int, num_flips: int, name: str = "branched", seed: int = 1, texts: str = " next"
+    results: Path,
+    *,
+    num_probes: int,
+    num_flips: int,
+    name: str = "branched",
+    seed: int = 1,
+    texts: str = " next",
+    factor: str = "",
+    log: bytes = b"",
 ) -> Path:
     """Write a bundle whose every flip was followed.
 
@@ -38,6 +46,8 @@ def branched_bundle(
         name: Of the bundle.
         seed: Of the rows that are drawn.
         texts: What the tokens of futures spell, over and over.
+        factor: What the record says that the candidate has in place of the reference's setting.
+        log: The engine's.
     """
     source = open_bundle(next(SOURCE.iterdir()))
     ledger = _drawn(read_ledger(source.folder / "ledger.parquet"), num_probes, num_flips, seed)
@@ -74,10 +84,15 @@ def branched_bundle(
         "off_policy": summarise(ledger).off_policy.model_dump(mode="json"),
         "band": [],
     }
+    rows_hash = sha256_bytes(ledger.columns["ref_row_sha256"].tobytes())
+    record["evidence"]["reference"]["rows_sha256"] = rows_hash
+    if factor:
+        record["factors"][0]["candidate"] = factor
+    if log:
+        (folder / "engine.log").write_bytes(log)
     names = [path.name for path in folder.iterdir() if path.name != "bundle.json"]
     record["files"] = {file: sha256_bytes((folder / file).read_bytes()) for file in sorted(names)}
     (folder / "bundle.json").write_bytes(seal(record))
-    assert pretty_json(json.loads((folder / "bundle.json").read_bytes()))
     return folder
 
 

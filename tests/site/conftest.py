@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from suite.site.build import BuildOptions, build_site
+from tests.site.branched import HOSTILE, branched_bundle
 from tests.site.watched import Watched, watch
+
+ROOT = Path(__file__).parents[2]
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -43,6 +47,43 @@ def browser(chromium: str) -> Iterator[Browser]:
         running = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         yield running
         running.close()
+
+
+PUBLISHED = (
+    "h200-smollm2-kv-fp8-e4m3",
+    "h200-smollm2-kv-int4",
+    "h200-smollm2-flashinfer",
+    "h200-smollm2-w4a16-g64",
+    "h200-smollm2-decode-flashinfer",
+)
+NUM_PROBES, NUM_FLIPS = 10_000, 3_000
+LONG = "\u202e" + "x" * 10_000
+
+
+@pytest.fixture(scope="session")
+def built_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site of published bundles, of one with 3,000 futures, and of one in which every string is hostile."""
+    root = tmp_path_factory.mktemp("site")
+    results = root / "results"
+    for name in PUBLISHED:
+        shutil.copytree(ROOT / "results" / name, results / name)
+    branched_bundle(results, num_probes=NUM_PROBES, num_flips=NUM_FLIPS)
+    branched_bundle(
+        results,
+        num_probes=400,
+        num_flips=100,
+        name="hostile",
+        seed=2,
+        texts=HOSTILE,
+        factor=f"{HOSTILE} javascript:alert(1) {LONG}",
+        log=f"{HOSTILE}\njavascript:alert(1)\n{LONG}\n".encode(),
+    )
+    out = root / "out"
+    report = build_site(
+        BuildOptions(results=(results,), out=out, cache=root / "cache", manifests=ROOT / "manifests", workers=1)
+    )
+    assert report.refused == ()
+    return out
 
 
 @pytest.fixture
