@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from suite.errors import InvalidInput
+from suite.stack.launch import SERVER_MODULE
 
 TEXT_LIMIT_CHARACTERS = 64 * 1024
 _WHERE = "command"
@@ -15,7 +16,6 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _SHELLS = frozenset({"bash", "sh", "dash", "zsh"})
 _WRAPPERS = frozenset({"sudo", "exec", "nohup", "time", "command"})
 _ENGINES = frozenset({"docker", "podman", "nerdctl"})
-_SERVER_MODULE = "vllm.entrypoints.openai.api_server"
 # Options of `docker run` that take no value; every other one takes the next word, or what follows `=`.
 _NO_VALUE = frozenset(
     {
@@ -113,7 +113,7 @@ def _server(words: list[str]) -> list[str]:
     if words and _name(words[0]) == "vllm" and words[1:2] == ["serve"]:
         return words[2:]
     for index, word in enumerate(words):
-        if word == _SERVER_MODULE and index > 0 and words[index - 1] == "-m":
+        if word == SERVER_MODULE and index > 0 and words[index - 1] == "-m":
             return words[index + 1 :]
         if word == "-m" and words[index + 1 : index + 2] == ["vllm.entrypoints.cli.main"] and "serve" in words:
             return words[words.index("serve") + 1 :]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,46 +24,34 @@ def answer(
     """
     from suite.cli.progress import Progress
     from suite.manifest.load import load_manifest
+    from suite.run import asked
+    from suite.runtime.docker import DockerRuntime
+    from suite.runtime.process import ProcessRuntime
     from suite.stack.capabilities import HEAD_SIZES, ask, identities, keep, package_identity
     from suite.stack.home import suite_home
 
     if (name is None) == (python is None):
         raise InvalidInput("name one image, one manifest, or an interpreter with --python", where="capabilities")
     manifest = load_manifest(Path(name)) if name is not None and Path(name).suffix in (".yaml", ".yml") else None
-    asked = _capability(capability, gpu, manifest)
+    wanted = _capability(capability, gpu, manifest)
     home = suite_home()
     with Progress() as progress:
         observer = progress.line("capabilities")
-        if python is not None or (manifest is not None and manifest.runtime.kind == "process"):
-            from suite.runtime.process import ProcessRuntime, find_interpreter
-
-            named = str(python) if python is not None else manifest.runtime.python if manifest is not None else None
-            process = ProcessRuntime(find_interpreter(named, os.environ, Path.cwd()), home=home)
-            names: tuple[str, ...] = (package_identity(process.packages()),)
-            found = ask(process, compute_capability=asked, head_sizes=head_sizes or HEAD_SIZES, observer=observer)
+        runtime: ProcessRuntime | DockerRuntime
+        if manifest is not None:
+            runtime = asked.of_manifest(manifest, home=home, root=Path.cwd(), observer=observer)
+        elif python is not None:
+            runtime = asked.of_interpreter(str(python), home=home, root=Path.cwd())
         else:
-            from suite.image.engine import connected
-            from suite.image.ensure import ensure_image
-            from suite.image.pull import ensure_pulled
-            from suite.image.reference import pinned_reference
-            from suite.manifest.schema import Hardware, Image
-            from suite.runtime.docker import DockerRuntime
-
-            with connected() as engine:
-                if manifest is not None:
-                    present = ensure_image(manifest, engine=engine, home=home, observer=observer)
-                else:
-                    reference = pinned_reference(str(name))
-                    image = Image(repository=reference.repository, digest=reference.digest)
-                    present = ensure_pulled(image, engine=engine, home=home, observer=observer)
-            # No GPU is given to the container: the question needs none.
-            hardware = Hardware(kind="cpu", architecture="x86_64", threads=1)
-            container = DockerRuntime(present, hardware=hardware, home=home)
-            facts = present.facts
+            runtime = asked.of_image(str(name), home=home, observer=observer)
+        names = [] if manifest is None else list(identities(manifest.runtime))
+        if isinstance(runtime, DockerRuntime):
+            facts = runtime.image.facts
             digests = (facts.platform_digest, facts.index_digest, facts.config_digest)
-            own = identities(manifest.runtime) if manifest is not None else ()
-            names = (*own, *(str(d).removeprefix("sha256:") for d in digests if d is not None))
-            found = ask(container, compute_capability=asked, head_sizes=head_sizes or HEAD_SIZES, observer=observer)
+            names += [str(digest).removeprefix("sha256:") for digest in digests if digest is not None]
+        else:
+            names.append(package_identity(runtime.packages()))
+        found = ask(runtime, compute_capability=wanted, head_sizes=head_sizes or HEAD_SIZES, observer=observer)
     for identity in dict.fromkeys(names):
         keep(found, identity, home=home)
     return found

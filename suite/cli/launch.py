@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,7 +120,28 @@ def _open(target: Path) -> _Opened:
         source = source_of(manifest.model, manifest=manifest.file)
         if not (isinstance(source, HubModel) and source.derive is None):
             folder = find_model(source, home=suite_home())
-    return _Opened(stack=manifest, lock=None, manifest=manifest, model_folder=folder)
+    return _Opened(stack=_with_built_image(manifest), lock=None, manifest=manifest, model_folder=folder)
+
+
+def _with_built_image(manifest: Manifest) -> Manifest:
+    """The manifest with the digest of the image that was built from its recipe, where this machine has it."""
+    from suite.errors import MissingPrerequisite
+    from suite.image.engine import connected
+    from suite.image.present import built_image
+    from suite.image.recipe import load_recipe
+
+    image = manifest.runtime.image
+    if image is None or image.build is None:
+        return manifest
+    recipe = load_recipe(image.build, root=manifest.root)
+    with connected() as engine:
+        built = built_image(engine, recipe)
+    if built is None:
+        raise MissingPrerequisite(
+            "its image is not built yet", where=manifest.name, hint=f"suite image build {recipe.name}"
+        )
+    found = image.model_copy(update={"config_digest": built.facts.config_digest})
+    return manifest.model_copy(update={"runtime": manifest.runtime.model_copy(update={"image": found})})
 
 
 def _locks(folder: Path) -> list[Lock]:
@@ -134,16 +154,21 @@ def _locks(folder: Path) -> list[Lock]:
 
 
 def _check(opened: _Opened, made: Launch) -> list[str]:
-    from suite.errors import InvalidInput
-    from suite.runtime.process import ProcessRuntime, find_interpreter
+    from suite.cli.progress import Progress
+    from suite.run import asked
     from suite.stack.flags import flag_problems, help_of, known_flags
     from suite.stack.home import suite_home
 
-    if opened.stack.runtime.kind != "process":
-        raise InvalidInput("only a process stack can be asked", hint="")
-    named = None if opened.manifest is None else opened.manifest.runtime.python
-    runtime = ProcessRuntime(find_interpreter(named, os.environ, Path.cwd()), home=suite_home())
-    return flag_problems(made.serve, known_flags(help_of(runtime)))
+    home, root = suite_home(), Path.cwd()
+    with Progress() as progress:
+        observer = progress.line(opened.stack.name)
+        if opened.manifest is not None:
+            runtime = asked.of_manifest(opened.manifest, home=home, root=root, observer=observer)
+        else:
+            assert opened.lock is not None
+            runtime = asked.of_lock(opened.lock.runtime, home=home, root=root, observer=observer)
+        flags = known_flags(help_of(runtime, observer))
+    return flag_problems(made.serve, flags)
 
 
 def _cell(item: Alternative) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from suite.errors import InvalidInput
 from suite.observer import Observer, SilentObserver
 from suite.runtime.interface import AgentCall, Folder, Runtime
+from suite.stack.launch import SERVER_MODULE
 
 # A flag's line begins at column 2 and names its spellings, with a metavariable or `{a,b,c}` behind each.
 _LINE = re.compile(r"^  (-[A-Za-z-].*)$", re.MULTILINE)
@@ -43,11 +44,13 @@ def flag_problems(arguments: Sequence[str], flags: Mapping[str, tuple[str, ...]]
     """What is wrong with the flags of `vllm serve ARGUMENTS`, as sentences; empty if the stack knows them all.
 
     Args:
-        arguments: The whole list, also with `docker run ...` before: only what follows `serve` is looked at.
+        arguments: The whole list, also with `docker run ...` before: only what follows `serve`, or the server's module,
+            is looked at.
         flags: As from `known_flags`.
     """
     problems = []
-    words = list(arguments[arguments.index("serve") + 1 :]) if "serve" in arguments else list(arguments)
+    start = next((i for i, word in enumerate(arguments) if word in ("serve", SERVER_MODULE)), -1)
+    words = list(arguments[start + 1 :])
     for index, word in enumerate(words):
         if not re.match(r"--?[A-Za-z]", word):
             continue

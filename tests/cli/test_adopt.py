@@ -1,11 +1,13 @@
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from suite.cli.main import cli
-from suite.errors import InvalidInput
+from suite.errors import InvalidInput, MissingPrerequisite
 from suite.manifest.load import load_manifest
 from tests.adopt.test_container import CONTAINER
+from tests.container_engine import base, engine, world  # noqa: F401
 from tests.manifest.samples import REVISION
 
 RUN = f"docker run --gpus all vllm/vllm-openai@sha256:{'a' * 64} owner/name --revision {REVISION} --max-num-seqs 4"
@@ -51,3 +53,24 @@ def test_what_is_no_container_is_told(tmp_path):
     (tmp_path / "x.json").write_text("[]")
     run("from-container", tmp_path / "x.json", fails=InvalidInput)
     run("from-container", tmp_path / "absent.yaml", fails=InvalidInput)
+
+
+@pytest.mark.container
+def test_a_container_of_a_real_engine_is_adopted_by_its_digest(world, engine, base, tmp_path):  # noqa: F811
+    made = engine.api.create_container(
+        image=base.image_id,
+        command=["vllm", "serve", "/models/m", "--max-num-seqs", "4", "--revision", "main"],
+        environment={"VLLM_CPU_KVCACHE_SPACE": "2", "HF_TOKEN": "hf_" + "x" * 30},
+        host_config=engine.api.create_host_config(binds=[f"{tmp_path}:/models:ro"]),
+    )
+    try:
+        value = json.loads(run("from-container", made["Id"], "--json").output)
+    finally:
+        engine.api.remove_container(made["Id"], force=True)
+    manifest = value["manifest"]
+    assert manifest["model"] == {"path": f"{tmp_path}/m"}
+    assert manifest["environment"] == {"VLLM_CPU_KVCACHE_SPACE": "2"}
+    assert manifest["hardware"]["kind"] == "cpu"
+    assert manifest["serve"]["max_num_seqs"] == 4
+    assert value["left_out"][0].startswith("HF_TOKEN: ")
+    run("from-container", "no-such-container", fails=MissingPrerequisite)

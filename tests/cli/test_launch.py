@@ -63,8 +63,8 @@ def test_show_ends_in_the_launch_command():
 def test_flags_are_checked_against_the_stacks_own_help(tmp_path, monkeypatch):
     path = write(tmp_path, "m.yaml", CPU | {"serve": {"tool_call_parser": "hermes"}})
     words = "\n".join(f"  --{name} X" for name in [*map("a{}".format, range(60)), "max-model-len", "dtype"])
-    monkeypatch.setattr("suite.stack.flags.help_of", lambda runtime: words)
-    monkeypatch.setattr("suite.runtime.process.find_interpreter", lambda *_: tmp_path)
+    monkeypatch.setattr("suite.stack.flags.help_of", lambda runtime, observer: words)
+    monkeypatch.setattr("suite.run.asked.find_interpreter", lambda *_: tmp_path)
     result = CliRunner().invoke(cli, ["launch", str(path), "--check"])
     assert result.exit_code == 2
     assert "this vLLM has no --tool-call-parser" in result.output
