@@ -236,21 +236,23 @@ const futures = (() => {
     const fill = () => stream.firstElementChild && fillChunk(stream.firstElementChild);
 
     async function fillChunk(node) {
-      if (filled.has(node)) {
-        const promise = filled.get(node);
-        filled.delete(node);
-        filled.set(node, promise); // lately used
-        return promise;
-      }
+      if (filled.has(node)) return filled.get(node);
       const promise = fillNow(node);
       filled.set(node, promise);
-      for (const [old] of filled) {
-        if (filled.size <= KEPT_CHUNKS) break;
-        if (old === node || old.contains(document.activeElement)) continue;
+      empty(node);
+      return promise;
+    }
+
+    // Takes off the page what is farthest from the chunk that was filled last.
+    function empty(node) {
+      const far = (other) => Math.abs(Number(other.dataset.from) - Number(node.dataset.from));
+      const others = [...filled.keys()].filter((other) => other !== node && !other.contains(document.activeElement));
+      others.sort((a, b) => far(b) - far(a));
+      for (const old of others.slice(0, Math.max(0, filled.size - KEPT_CHUNKS))) {
         filled.delete(old);
+        old.classList.remove("filled");
         old.replaceChildren(old.firstElementChild);
       }
-      return promise;
     }
 
     async function fillNow(node) {
@@ -274,9 +276,13 @@ const futures = (() => {
       for (let place = lower(marks, from, (mark) => mark.at); place < marks.length && marks[place].at < until; place++) {
         plain(marks[place].at);
         parts.push(button(marks[place], range));
+        // A line ends after its mark, not inside.
+        const lines = range.texts?.[marks[place].at - range.start].match(/\n/g);
+        if (lines) parts.push(lines.join(""));
         at = marks[place].at + 1;
       }
       plain(until);
+      node.classList.add("filled");
       node.replaceChildren(...parts);
     }
 
@@ -300,7 +306,10 @@ const futures = (() => {
       return node;
     }
     // A token of white space alone would be a mark without a body.
-    const seen = (text) => (/^\s*$/.test(text) ? text.replaceAll("\n", "⏎\n").replaceAll(" ", "␣").replaceAll("\t", "⇥") || "∅" : text);
+    const seen = (text) => {
+      const flat = text.replaceAll("\n", "⏎");
+      return /^[\s⏎]*$/.test(flat) ? flat.replaceAll(" ", "␣").replaceAll("\t", "⇥") || "∅" : flat;
+    };
 
     stream.addEventListener("click", (event) => {
       const node = event.target.closest(".flip");

@@ -106,6 +106,16 @@ def test_an_address_opens_the_place_that_it_names(viewer):
     second.page.wait_for_function("() => /at=1(&|$)/.test(location.hash)")
 
 
+@pytest.mark.parametrize("probes", [7177, 10_000])
+def test_the_place_that_is_open_is_in_sight_from_the_start(viewer, probes):
+    page = viewer(probes).page
+    place = page.locator('.flip[aria-current="true"]')
+    place.wait_for()
+    page.wait_for_timeout(300)
+    box, stream = place.bounding_box(), page.locator(".stream").bounding_box()
+    assert stream["y"] <= box["y"] <= stream["y"] + stream["height"]
+
+
 def test_a_bad_address_is_no_error(viewer):
     for fragment in ("#at=99999999&stacks=nobody", "#at=<script>&classes=none", "#%E0%A4%A&at=-1"):
         page = viewer(fragment=fragment).page
