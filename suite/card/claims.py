@@ -217,7 +217,6 @@ def _of_prose(statement: Statement, *, comma: bool) -> Iterator[Claim]:
         return
     n = stated_n(text, comma=comma)
     counted = count_of(text, comma=comma)
-    # "156 of 7,114": the second is n also where its place in the sentence was not seen above.
     numbers = [
         number
         for number in find_numbers(text, decimal_comma=comma)

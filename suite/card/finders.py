@@ -98,6 +98,7 @@ def side_of(statement: Statement, position: int = 0) -> Side | None:
 
 def revision_of(side: Side) -> Finder:
     """A finder of one side's checkpoint: a commit, or a hash of weights."""
+
     def find(statement: Statement) -> Iterator[Disclosure]:
         text = statement.text
         about = f"{_label(statement)} {text}"
@@ -354,6 +355,7 @@ def image(statement: Statement) -> Iterator[Disclosure]:
 
 def said_by(pattern: re.Pattern[str]) -> Finder:
     """A finder for fields of which it is enough that they are spoken of."""
+
     def find(statement: Statement) -> Iterator[Disclosure]:
         if match := pattern.search(f"{_label(statement)}: {statement.text}"):
             yield Disclosure(value=match[0].lower(), statement=statement)
@@ -363,6 +365,7 @@ def said_by(pattern: re.Pattern[str]) -> Finder:
 
 def hash_of(pattern: re.Pattern[str], *, what: str, none: re.Pattern[str] | None = None) -> Finder:
     """A finder of the hash of a thing, or of the word that there is no such thing."""
+
     def find(statement: Statement) -> Iterator[Disclosure]:
         said = f"{_label(statement)}: {statement.text}"
         if none is not None and none.search(said):

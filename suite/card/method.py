@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from suite.bundle.derive import device, effective
+from suite.bundle.derive import effective
 from suite.bundle.read import Bundle
-from suite.bundle.show import scope_line
-from suite.errors import SuiteError
 from suite.files import canonical_json, sha256_bytes
 from suite.manifest.lock import Lock, LockedModel
 
@@ -78,19 +76,8 @@ def method_of(bundle: Bundle) -> tuple[MethodRow, ...]:
     return tuple(MethodRow(field=field, title=title, value=value) for field, title, value in rows)
 
 
-def scope_of(bundle: Bundle) -> str:
-    """What the figures speak of, and what they must not be quoted for."""
-    return scope_line(bundle.record)
-
-
 def _receipt(bundle: Bundle, name: str) -> dict[str, Any]:
-    receipt = bundle.json_object(name)
-    found = effective(receipt)
-    try:
-        found["device"] = device(receipt)
-    except (SuiteError, TypeError):
-        found["device"] = None
-    return found
+    return effective(bundle.json_object(name))
 
 
 def _checkpoint(model: LockedModel) -> str:
