@@ -54,6 +54,13 @@ _NOT_THE_STACK = frozenset(
         "tokenizer_mode", "enable_per_request_metrics", "log_level", "aggregate_engine_logging",
     }
 )  # fmt: skip
+# Which devices and cores a machine gives it, and where models are kept.
+_NOT_ITS_NUMBERS = frozenset(
+    {
+        "VLLM_CPU_OMP_THREADS_BIND", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+        "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "TRANSFORMERS_CACHE",
+    }
+)  # fmt: skip
 # They change what is asked or shown, and have no place in a manifest's settings: a person has to look.
 _TOLD = {
     "chat_template": "write the template's path as workload.chat_template",
@@ -204,7 +211,7 @@ def _environment(invocation: Invocation, notes: _Notes) -> tuple[dict[str, str],
             threads = int(value)
         elif name == "VLLM_USE_V2_MODEL_RUNNER" and value in ("0", "1"):
             runner = "v2" if value == "1" else "v1"
-        elif name in ("VLLM_CPU_OMP_THREADS_BIND", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
+        elif name in _NOT_ITS_NUMBERS:
             continue
         elif why := refusal(name, value):
             # Never the value: it may be a secret.

@@ -33,7 +33,7 @@ SERVER_MODULE = "vllm.entrypoints.openai.api_server"
 CACHE_VOLUME = "suite-models"
 """Named volume in which a launched container keeps what it fetches: no path of any machine stands in the command."""
 
-_CACHE_MOUNT = "/root/.cache/huggingface"
+_CACHE_MOUNT = "/models"
 # Ranks exchange tensors through shared memory; docker's own 64 MB are too little.
 _SHM = {"cpu": "1g", "cuda": "16g", "rocm": "16g"}
 # Left out where false, as it is vLLM's own default: nobody writes `--no-enforce-eager`.
@@ -325,7 +325,9 @@ def _container(
         if folder is None
         else f"type=bind,{_field(f'src={folder}')},dst={MODEL_MOUNT},readonly"
     )
-    variables = [part for name, value in environment.items() for part in ("--env", f"{name}={value}")]
+    # Whoever the image runs as: what it fetches belongs into the volume.
+    inside = dict(environment) | ({"HF_HOME": _CACHE_MOUNT} if folder is None else {})
+    variables = [part for name, value in sorted(inside.items()) for part in ("--env", f"{name}={value}")]
     return [
         "docker", "run", "--rm",
         *_gpus(stack.hardware, devices),

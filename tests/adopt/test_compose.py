@@ -23,7 +23,7 @@ services:
       B:
     volumes:
       - ./models:/models:ro
-      - cache:/root/.cache
+      - cache:/cache
       - {type: bind, source: /x, target: /y}
     deploy:
       resources:

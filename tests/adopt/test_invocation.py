@@ -36,7 +36,7 @@ def test_the_arguments_of_the_server_are_found(text):
 def test_a_container_is_read_with_its_variables_mounts_and_gpus():
     found = parse_command(
         "docker run -eA=1 -e B=2 --env C -v /data/m:/model:ro --mount type=bind,source=/x,target=/y,readonly "
-        f"-v cache:/root/.cache --gpus '\"device=0,1\"' repo/img@{DIGEST} /model"
+        f"-v cache:/cache --gpus '\"device=0,1\"' repo/img@{DIGEST} /model"
     )
     assert found.image == f"repo/img@{DIGEST}"
     assert dict(found.environment) == {"A": "1", "B": "2"}

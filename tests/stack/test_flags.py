@@ -67,8 +67,9 @@ def test_every_shipped_manifest_is_launched_with_flags_that_the_real_vllm_knows(
     flags = known_flags(help_of(ProcessRuntime(vllm_python, home=tmp_path)))
     checked = 0
     for result in check([ROOT / "manifests"]):
-        if result.manifest is None or "runtime.image.digest" in result.manifest.missing:
-            continue
+        image = result.manifest and result.manifest.runtime.image
+        if result.manifest is None or (image is not None and image.digest is None):
+            continue  # a part, or a stack that has no launch command before its image is known
         assert flag_problems(launch(result.manifest, model_folder="/m").serve, flags) == [], result.manifest.name
         checked += 1
     assert checked > 20

@@ -46,6 +46,8 @@ def test_a_container_is_launched_by_digest_and_commit_on_loopback_without_privil
         ("--publish", "127.0.0.1:8000:8000"),
         ("--entrypoint", "vllm"),
         ("--env", "CUDA_DEVICE_ORDER=PCI_BUS_ID"),
+        ("--env", "HF_HOME=/models"),
+        ("--mount", "type=volume,src=suite-models,dst=/models"),
     ):
         assert pair in pairs
     assert "--privileged" not in options
