@@ -21,20 +21,19 @@ def this_platform() -> str:
     return f"linux/{_MACHINES.get(machine, machine)}"
 
 
-def resolve_image(reference: ImageReference, *, platform: str, registry: Registry | None = None) -> ImageFacts:
+def resolve_image(reference: ImageReference, *, platform: str) -> ImageFacts:
     """Ask the registry what `reference` is. Every document is checked against the digest that named it.
 
     Args:
         reference: With a tag or a digest; `latest` if it has neither.
         platform: Which image of an index.
-        registry: Replaces the one that the reference names.
 
     Raises:
         InvalidInput: no image for that platform, or not an image at all.
         MissingPrerequisite: the registry cannot be reached or does not have it.
         VerificationFailed: the registry sent something else than a digest names.
     """
-    registry = registry or Registry(reference)
+    registry = Registry(reference)
     first = registry.manifest(reference.digest or reference.tag or "latest")
     where = str(reference)
     index: IndexDigest | None = None

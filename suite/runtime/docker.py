@@ -141,10 +141,8 @@ class DockerRuntime:
         Arguments that are files or folders of this machine are mounted read-only.
         """
         script, *arguments, target = command
-        mounts = [
-            Mount(host=stage_agent(self._home), inside=AGENT),
-            Mount(host=Path(target), inside=f"{INSIDE}/out", writable=True),
-        ]
+        made = Mount(host=Path(target), inside=f"{INSIDE}/out", writable=True)
+        mounts = [*self._own_mounts(), made]
         inside = []
         for number, argument in enumerate(arguments):
             path = Path(argument)
@@ -164,7 +162,7 @@ class DockerRuntime:
                 hardware=None,
             )
         require_no_way_out(Path(target))
-        give_to(User(uid=os.geteuid(), gid=os.getegid()), [mount for mount in mounts if mount.writable])
+        give_to(User(uid=os.geteuid(), gid=os.getegid()), [made])
         text = b"".join(said).decode(errors="replace")
         if ended.out_of_memory:
             text = f"{text}\nout of memory"
@@ -179,13 +177,14 @@ class DockerRuntime:
                 require_links_inside(root)
             mounts.append(Mount(host=root, inside=f"{INSIDE}/{name}", writable=folder.writable))
             paths[name] = f"{INSIDE}/{name}/{folder.host.relative_to(root)}".removesuffix("/.")
+            if folder.writable:
+                folder.host.mkdir(parents=True, exist_ok=True)
+        return [*mounts, *self._own_mounts()], paths
+
+    def _own_mounts(self) -> list[Mount]:
         cache = self._home / "containers" / "cache" / self.image.facts.config_digest.removeprefix("sha256:")[:12]
-        mounts.append(Mount(host=stage_agent(self._home), inside=AGENT))
-        mounts.append(Mount(host=cache, inside=CACHE, writable=True))
-        for mount in mounts:
-            if mount.writable:
-                mount.host.mkdir(parents=True, exist_ok=True)
-        return mounts, paths
+        cache.mkdir(parents=True, exist_ok=True)
+        return [Mount(host=stage_agent(self._home), inside=AGENT), Mount(host=cache, inside=CACHE, writable=True)]
 
     def _run(
         self,

@@ -391,6 +391,7 @@ def test_a_script_of_the_agent_reads_its_arguments_and_writes_one_folder(base, e
         "import sys\nfrom pathlib import Path\n"
         "scheme, source, folder = sys.argv[1:]\n"
         "(Path(folder) / 'made').write_text(scheme + Path(source).read_text())\n"
+        "(Path('/suite/cache') / 'kept').write_text('')\n"
         "Path(source).write_text('x')\n"
     )
     target = tmp_path / "target"
