@@ -1,5 +1,5 @@
 import json
-import os
+import re
 import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -13,7 +13,7 @@ from suite.compare.data import to_json
 from suite.errors import InvalidInput
 from suite.site.build import MARKER
 from tests.compare.world import one_per_turn
-from tests.site.world import GPU, GUIDE, HOSTILE, MODEL, amended, built, make_hostile, sbom, table_of_bundles
+from tests.site.world import GPU, GUIDE, MODEL, amended, built, make_hostile, sbom, table_of_bundles
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +44,6 @@ def files(out):
 
 
 def test_every_link_leads_to_a_file(site):
-    import re
-
     missing = set()
     for html in site.rglob("*.html"):
         for target in re.findall(r'(?:href|src)="([^"]*)"', html.read_text(encoding="utf-8")):
@@ -104,7 +102,7 @@ def test_the_index_is_as_its_schema_says(site):
 
 def test_the_feed_is_atom_and_newest_first(world, tmp_path):
     built(world.results, tmp_path / "out", base_url="https://example.org/site/")
-    root = ET.parse(tmp_path / "out" / "feed.xml").getroot()  # noqa: S314 - written just now
+    root = ET.parse(tmp_path / "out" / "feed.xml").getroot()
     atom = "{http://www.w3.org/2005/Atom}"
     assert root.tag == f"{atom}feed"
     entries = root.findall(f"{atom}entry")
@@ -214,13 +212,13 @@ def test_links_out_of_the_results_are_not_followed(copied, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("secret")
     (folder / "engine.log").unlink()
-    os.symlink(secret, folder / "engine.log")
+    (folder / "engine.log").symlink_to(secret)
     elsewhere = tmp_path / "elsewhere"
     shutil.move(copied / "tiny-kv-int8", elsewhere)
-    os.symlink(elsewhere, copied / "tiny-kv-int8")
+    (copied / "tiny-kv-int8").symlink_to(elsewhere)
     report = built(copied, tmp_path / "out")
     assert report.num_bundles == 2
-    assert not any(b"secret" == path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert not any(path.read_bytes() == b"secret" for path in (tmp_path / "out").rglob("*") if path.is_file())
 
 
 def test_a_folder_of_other_things_is_not_written_to(world, tmp_path):
@@ -268,7 +266,6 @@ def test_hostile_strings_stay_text(copied, tmp_path):
         assert "<img" not in html
         assert 'href="javascript:' not in html
         assert "\u202e" not in html
-        assert "49" not in [cell for cell in html.split() if cell == "49"]
         assert "x" * 5_000 not in html.replace("\n", "") or path.parent.parent.name == "tiny-kv-fp8"
         assert html.count("</main>") == 1
     shown = page(tmp_path / "out", f"results/tiny-kv-fp8/{folder.name}/index.html")
@@ -285,10 +282,6 @@ def test_a_spreadsheet_gets_no_formula():
     assert _cell('=HYPERLINK("http://evil")').startswith("'=")
     assert _cell("@SUM(1)") == "'@SUM(1)"
     assert (_cell("plain"), _cell(3), _cell(None), _cell("-1")) == ("plain", 3, "", "'-1")
-
-
-def test_all_of_the_hostile_strings_are_in_use():
-    assert len(HOSTILE) == 8
 
 
 def test_a_guide_is_light(site):

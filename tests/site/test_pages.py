@@ -1,9 +1,7 @@
-"""The whole site in a real browser: every kind of page, sorting, filtering, permalinks, copying, hostile strings."""
+"""The pages in a real browser: sorting, filtering, addresses, copying, without script, and nothing that leaves them."""
 
-from __future__ import annotations
-
-import re
-import threading
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,199 +9,185 @@ import pytest
 from suite.bundle.read import open_bundle
 from suite.site.launches import command_of
 from suite.site.serve import open_server
-from tests.site.branched import HOSTILE
+from tests.site.watched import SIZES
+from tests.site.world import GUIDE, amended, built, make_hostile, sbom, table_of_bundles
 
 pytestmark = pytest.mark.browser
 
-GUIDE = "guides/h200-sxm/smollm2-135m-instruct.html"
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A site of one table, with a hostile bundle in it and manifests beside it."""
+    root = tmp_path_factory.mktemp("pages")
+    world = table_of_bundles(root / "world")
+    for path in world.results.glob("tiny-kv-int8/*"):
+        amended(path, sbom_cdx_json=sbom(*((f"package-{i}", f"{i}.0") for i in range(30))))
+    for path in world.results.glob("tiny-kv-fp8/*"):
+        make_hostile(path)
+    built(world.results, root / "out", manifests=Path(__file__).parent.parent.parent / "manifests")
+    shutil.copytree(world.results, root / "results")
+    return root / "out"
 
 
-def page_of(site: Path, kind: str) -> Path:
-    """One page of a kind; bundles by their name."""
-    if "/" in kind or kind.endswith(".html"):
-        return site / kind
-    return next((site / "results" / kind).glob("*/index.html"))
+def every_page(site):
+    return sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html") if "futures" not in path.parts)
 
 
-def viewer_of(site: Path, probes: int) -> Path:
-    return next(site.glob(f"futures/prefill-{probes}-*/index.html"))
+def names(page, selector="table[data-state='prefill-1'] tr.stack:not([hidden]) th a"):
+    return page.locator(selector).all_inner_texts()
 
 
-def one_sbom(site: Path, *, diff: bool = False) -> Path:
-    pages = sorted(path for path in site.rglob("*.html") if "sbom" in str(path.relative_to(site)))
-    found = [path for path in pages if ("diff" in path.name or "with" in path.name) == diff]
-    return found[0] if found else pages[-1]
-
-
-PAGES = (
-    "index.html",
-    GUIDE,
-    "guides/rtx-5090/qwen3-8-27b.html",
-    "leaderboard/index.html",
-    "leaderboard/all.html",
-    "results/index.html",
-    "h200-smollm2-kv-int4",
-    "hostile",
-    "method.html",
-    "futures/index.html",
-)
-
-
-OF_SIZE_AND_COLOUR = ("color-contrast", "target-size", "scrollable-region-focusable")
-"""What can differ between a phone in the dark and a wide window by day; all else is looked at once."""
-
-
-@pytest.mark.parametrize("kind", [*PAGES, "sbom", "viewer", "viewer with futures"])
-def test_every_page_is_accessible_fits_and_keeps_to_itself(open_page, built_site, kind):
-    special = {
-        "sbom": lambda: one_sbom(built_site),
-        "viewer": lambda: viewer_of(built_site, 7177),
-        "viewer with futures": lambda: viewer_of(built_site, 10_000),
-    }
-    path = special[kind]() if kind in special else page_of(built_site, kind)
-    for size, dark, rules in (("phone", True, OF_SIZE_AND_COLOUR), ("wide", False, ())):
-        watched = open_page(path, home=built_site, size=size, dark=dark)
-        watched.page.wait_for_load_state("networkidle")
-        assert watched.axe(*rules) == [], (kind, size)
-        assert watched.overflow() == 0, (kind, size)
+def test_every_page_keeps_to_itself_and_is_accessible(open_page, site):
+    for path in every_page(site):
+        watched = open_page(site / path, home=site)
+        assert watched.axe() == [], path
+        assert watched.page.title() != "owned"
         watched.require_clean()
-        watched.close()
 
 
-@pytest.mark.parametrize("kind", PAGES)
-def test_pages_are_whole_without_script(open_page, built_site, kind):
-    watched = open_page(page_of(built_site, kind), home=built_site, scripts=False)
-    main = watched.page.locator("main")
-    assert len(main.inner_text()) > 200
-    assert watched.page.locator("[data-controls]:visible, #viewer:visible").count() == 0
+@pytest.mark.parametrize("size", list(SIZES))
+@pytest.mark.parametrize("dark", [False, True])
+def test_no_page_is_wider_than_its_window(open_page, site, size, dark):
+    for path in every_page(site):
+        watched = open_page(site / path, home=site, size=size, dark=dark)
+        assert watched.overflow() == 0, path
 
 
-def test_the_viewer_is_readable_without_script(open_page, built_site):
-    page = open_page(viewer_of(built_site, 10_000), home=built_site, scripts=False).page
-    assert page.locator("#plain tbody tr").count() > 20
-    page.locator("details.plain-fork summary").first.click()
-    assert "GigabitEthernet0/0/1" in page.locator("details.plain-fork[open] .future").first.inner_text()
+def test_dark_pages_can_be_read(open_page, site):
+    for path in (GUIDE, "index.html", "leaderboard/all.html", next(p for p in every_page(site) if "tiny-kv-int8" in p)):
+        assert open_page(site / path, home=site, dark=True).axe() == [], path
 
 
-def order(page, column):
-    cells = page.locator(f'table[data-state="board"] tr.stack > *:nth-child({column})')
-    return [float(value) for value in cells.evaluate_all("cells => cells.map(cell => cell.dataset.v)")]
+def test_sorting_goes_up_down_and_back_and_stays_in_the_address(open_page, site):
+    page = open_page(site / GUIDE, home=site).page
+    at_first = names(page)
+    assert at_first == ["kv-fp16", "chunk-512", "kv-int8", "kv-fp8"]
+    head = page.locator("table[data-state='prefill-1'] th[data-key='stack'] button")
+    head.click()
+    assert names(page) == sorted(at_first)
+    assert page.locator("th[data-key='stack'][aria-sort='ascending']").count() == 1
+    head.press("Enter")
+    assert names(page) == sorted(at_first, reverse=True)
+    address = page.url
+    assert "sort=stack.down" in address
+    again = open_page(address, home=site.as_uri() + "/").page
+    assert names(again) == sorted(at_first, reverse=True)
+    head.click()
+    assert names(page) == at_first
+    assert "sort" not in page.url
 
 
-def test_a_table_sorts_and_its_address_keeps_the_order(open_page, built_site):
-    watched = open_page(built_site / "leaderboard/all.html", home=built_site)
-    page = watched.page
-    tables = page.locator('table[data-state="board"] tbody')
-    sizes = tables.evaluate_all("bodies => bodies.map(body => body.querySelectorAll('tr.stack').length)")
-
-    def by_table(values):
-        groups, start = [], 0
-        for size in sizes:
-            groups.append(values[start : start + size])
-            start += size
-        return groups
-
-    page.get_by_role("button", name="Mean KL").click()
-    up = by_table(order(page, 9))
-    assert up == [sorted(group) for group in up]
-    page.get_by_role("button", name="Mean KL").click()
-    down = by_table(order(page, 9))
-    assert down == [sorted(group, reverse=True) for group in down]
-    assert down != up
-    again = open_page(page.url, home=built_site)
-    assert by_table(order(again.page, 9)) == down
-    assert again.page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+def test_numbers_are_sorted_as_numbers(open_page, site):
+    page = open_page(site / GUIDE, home=site).page
+    page.locator("table[data-state='prefill-1'] th[data-key='flips'] button").click()
+    flips = [
+        int(cell.get_attribute("data-v"))
+        for cell in page.locator("table[data-state='prefill-1'] tr.stack td:nth-child(3)").all()
+    ]
+    assert flips == sorted(flips)
+    assert len(set(flips)) > 2
 
 
-def test_a_table_filters_and_its_address_keeps_the_choice(open_page, built_site):
-    page = open_page(built_site / "leaderboard/all.html", home=built_site).page
-    rows = page.locator("tr.stack:visible")
-    everything = rows.count()
-    page.get_by_label("Factor").select_option("kv_cache_dtype")
-    chosen = rows.evaluate_all("rows => rows.map(row => row.dataset.factor)")
-    assert 0 < len(chosen) < everything
-    assert all("kv_cache_dtype" in factor.split() for factor in chosen)
-    assert f"{len(chosen)} of {everything} rows" in page.locator("[data-count]").inner_text()
-    again = open_page(page.url, home=built_site).page
-    assert again.locator("tr.stack:visible").count() == len(chosen)
-    assert again.get_by_label("Factor").input_value() == "kv_cache_dtype"
-    page.get_by_role("button", name="Reset").click()
-    assert rows.count() == everything
+def test_filters_hide_rows_count_them_and_stay_in_the_address(open_page, site):
+    page = open_page(site / GUIDE, home=site).page
+    page.locator("[data-controls='prefill-1'] [data-filter='kv']").select_option("int8_per_token_head")
+    assert names(page) == ["kv-int8"]
+    assert page.locator("[data-controls='prefill-1'] [data-count]").inner_text() == "1 of 4 rows"
+    # The second table of the same stacks follows.
+    assert names(page, "table[data-state='prefill-1-kl'] tr.stack:not([hidden]) th a") == ["kv-int8"]
+    again = open_page(page.url, home=site.as_uri() + "/").page
+    assert names(again) == ["kv-int8"]
+    again.locator("[data-controls='prefill-1'] [data-reset]").click()
+    assert len(names(again)) == 4
+    assert "#" not in again.url
 
 
-def test_a_guide_filters_by_context_and_memory(open_page, built_site):
-    page = open_page(built_site / GUIDE, home=built_site).page
-    controls = page.locator("[data-controls]").first
-    rows = page.locator("table.hero").first.locator("tr.stack:visible")
-    everything = rows.count()
-    controls.get_by_label("Memory").fill("0.5")
-    controls.get_by_label("Context").fill("100000000")
-    assert rows.count() < everything
-    controls.get_by_role("button", name="Reset").click()
-    assert rows.count() == everything
+def test_memory_filters_by_weights_and_says_what_is_not_known(open_page, site):
+    page = open_page(site / GUIDE, home=site).page
+    memory = page.locator("[data-controls='prefill-1'] [data-filter='memory']")
+    memory.fill("2")
+    assert names(page) == []
+    memory.fill("8")
+    assert len(names(page)) == 4
+    page.locator("[data-controls='prefill-1'] [data-filter='tools']").check()
+    assert "not known or not measured" in page.locator("[data-controls='prefill-1'] [data-count]").inner_text()
 
 
-def copied(page, block):
-    block.get_by_role("button", name="Copy", exact=True).click()
-    block.get_by_role("button", name="Copied").wait_for()
-    return page.evaluate("() => navigator.clipboard.readText()")
+def test_a_leaderboard_address_restores_its_filters(open_page, site):
+    page = open_page(
+        f"{(site / 'leaderboard/all.html').as_uri()}#board.factor=kv_cache_dtype", home=site.as_uri() + "/"
+    ).page
+    shown = names(page, "table[data-state='board'] tr.stack:not([hidden]) th a")
+    assert "chunk-512" not in shown
+    assert len(shown) == 3
 
 
-def test_the_copy_button_gives_the_launch_command_of_the_lock(open_page, built_site):
-    path = page_of(built_site, "h200-smollm2-kv-int4")
-    bundle = open_bundle(built_site.parent / "results" / path.parent.relative_to(built_site / "results"))
-    command = command_of(bundle.lock(), weights="bf16")
-    page = open_page(path, home=built_site, clipboard=True).page
-    blocks = page.locator(".command:visible")
-    texts = [copied(page, blocks.nth(place)) for place in range(blocks.count())]
-    assert texts == blocks.locator("code").all_text_contents()
-    assert command.shown
-    assert command.shown in texts
+def test_the_other_tiers_are_one_click_away(open_page, site):
+    page = open_page(site / "leaderboard/index.html", home=site).page
+    page.get_by_role("link", name="Show every tier").click()
+    assert page.locator("tr.stack").count() == 4
 
 
-def test_the_copy_button_of_a_guide_gives_what_stands_beside_it(open_page, built_site):
-    page = open_page(built_site / GUIDE, home=built_site, clipboard=True).page
-    block = page.locator(".command:visible").first
-    text = copied(page, block)
-    assert text == block.locator("code").text_content()
-    assert "vllm" in text
+def test_the_copied_command_is_the_rendered_one(open_page, site, tmp_path):
+    (folder,) = (site.parent / "results" / "tiny-kv-int8").iterdir()
+    expected = command_of(open_bundle(folder).lock(), weights="").shown
+    assert expected.startswith(("env ", "vllm serve"))
+    with open_server(site, port=0) as server:
+        import threading
+
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        origin = f"http://127.0.0.1:{server.server_port}/"
+        page = open_page(origin + GUIDE, clipboard=True).page
+        page.locator("[data-pick='kv']").select_option("int8_per_token_head")
+        shown = page.locator("details.launch:not([hidden])")
+        assert shown.count() == 1
+        shown.get_by_role("button", name="Copy").click()
+        shown.get_by_role("button", name="Copied").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()") == expected
+        assert "launch.kv=int8_per_token_head" in page.url
+        server.shutdown()
 
 
-def test_hostile_strings_stay_text(open_page, built_site):
-    watched = open_page(page_of(built_site, "hostile"), home=built_site)
-    page = watched.page
-    assert page.evaluate("() => window.pwned") is None
-    assert page.locator("main script, main img").count() == 0
-    links = page.locator("a").evaluate_all("links => links.map(link => link.getAttribute('href'))")
-    assert not [link for link in links if re.match(r"(?i)\s*(javascript|data|vbscript):", link or "")]
-    text = page.locator("main").inner_text()
-    assert HOSTILE in text
-    assert "\u202e" not in page.content()
-    assert "[U+202E]" in text
-    assert "x" * 5000 not in page.locator(".scope").inner_text()
-    assert watched.overflow() == 0
+def test_components_are_searched(open_page, site):
+    (path,) = [p for p in every_page(site) if p.startswith("sbom/") and "package-17" in (site / p).read_text()][:1]
+    page = open_page(site / path, home=site).page
+    page.get_by_label("Find").fill("package-17")
+    assert names(page, "tr.stack:not([hidden]) th") == ["package-17"]
 
 
-def test_hostile_futures_stay_text(open_page, built_site):
-    watched = open_page(viewer_of(built_site, 400), home=built_site)
-    page = watched.page
-    page.locator(".detail .future").first.wait_for()
-    assert HOSTILE in page.locator(".detail .future").nth(1).inner_text()
-    assert page.evaluate("() => window.pwned") is None
-    assert page.locator("main img, .detail script").count() == 0
+def test_pages_work_without_script(open_page, site):
+    page = open_page(site / GUIDE, home=site, scripts=False).page
+    assert page.locator("[data-controls]:visible").count() == 0
+    assert page.locator("#pick:visible").count() == 0
+    assert len(names(page)) == 4
+    assert page.locator("details.launch[open]").count() == 1
+    assert page.locator("details.launch").count() >= 4
+    assert page.locator("svg.chart").first.is_visible()
+    assert (
+        open_page(site / "leaderboard/all.html", home=site, scripts=False).page.locator("tr.stack:visible").count() == 4
+    )
 
 
-def test_the_site_is_the_same_from_a_server(open_page, built_site):
-    with open_server(built_site, port=0) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            home = f"http://127.0.0.1:{server.server_port}/"
-            for path in ("index.html", GUIDE, viewer_of(built_site, 10_000).relative_to(built_site).as_posix()):
-                watched = open_page(f"{home}{path}", home=home)
-                watched.page.wait_for_load_state("networkidle")
-                watched.require_clean()
-                watched.close()
-        finally:
-            server.shutdown()
-            thread.join()
+def test_hostile_strings_are_text_on_the_page(open_page, site):
+    (path,) = [p for p in every_page(site) if p.startswith("results/tiny-kv-fp8/")]
+    watched = open_page(site / path, home=site)
+    text = watched.page.locator("main").text_content()
+    assert "<script>document.title='owned'</script>" in text
+    assert "[U+202E]gnp.exe" in text
+    assert "{{ 7 * 7 }}" in text
+    assert watched.page.locator("main img, main script").count() == 0
+
+
+def test_keyboard_reaches_the_content_first(open_page, site):
+    page = open_page(site / GUIDE, home=site).page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_what_programs_read_is_linked(open_page, site):
+    page = open_page(site / "index.html", home=site).page
+    links = [link.get_attribute("href") for link in page.locator("footer a").all()]
+    assert {"index.json", "results.csv", "feed.xml"} <= set(links)
+    assert json.loads((site / "index.json").read_text())["bundles"]

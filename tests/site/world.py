@@ -1,4 +1,4 @@
-"""A results folder for the site: one table with a numerical band, and bundles whose files hold what no page may trust."""
+"""A results folder for the site: one table with a numerical band, and bundles that hold what no page may trust."""
 
 from __future__ import annotations
 
