@@ -213,7 +213,7 @@ NO_TEMPLATE = re.compile(
 TOKENIZER = re.compile(r"\btokeni[sz]er|Tokenisierer|tokeniseur|分词器", re.IGNORECASE)
 SAMPLER = re.compile(
     r"\bgreedy\b|\bteacher[- ]forc\w+|\b(?:token )?history forced|\bforced (?:tokens?|history|decod\w+)"
-    r"|\bno sampl(?:ing|er)|\btemperature\W{0,4}[\d.]+|\bsampler\b[^.]{0,40}\b[0-9a-f]{12,}"
+    r"|\bno sampl(?:ing|er)|\btemperature\W{0,4}\d[\d.]*|\bsampler\b[^.]{0,40}\b[0-9a-f]{12,}"
     r"|\bnothing is sampled|\bT ?= ?0\b|贪心|贪婪",
     re.IGNORECASE,
 )

@@ -92,6 +92,8 @@ class BundleFacts(_Kept):
     """Of the record's bytes."""
     lock_digest: str
     reference_lock_digest: str
+    reference_rows_sha256: str
+    """Over the reference's row hashes, as the record names it."""
     name: str
     created: str
     role: str

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-from suite.bundle.read import read_file
-from suite.bundle.schema import RECORD_NAME
 from suite.score.classes import FLIP_CLASSES
 from suite.site import futures_data as data
 from suite.site.data import BundleFacts, CohortFacts, Site
@@ -80,14 +76,7 @@ class FuturesPages:
 
 def folder_of(bundle: BundleFacts) -> str:
     """Folder of the page on which a bundle stands: the same for all that were measured at the same reference rows."""
-    return f"futures/{bundle.path}-{bundle.n}-{_reference_rows(bundle.folder, bundle.record_sha256)[:12]}"
-
-
-@lru_cache(maxsize=4096)
-def _reference_rows(folder: str, record_sha256: str) -> str:
-    # The record was parsed strictly when the facts were made.
-    record = json.loads(read_file(Path(folder), RECORD_NAME))
-    return str(record["evidence"]["reference"]["rows_sha256"])
+    return f"futures/{bundle.path}-{bundle.n}-{bundle.reference_rows_sha256[:12]}"
 
 
 def stack_id_of(bundle: BundleFacts) -> str:

@@ -172,6 +172,7 @@ def facts_of(entry: Entry, found: Found, intervals: LedgerIntervals) -> BundleFa
         record_file_sha256=found.record_file_sha256,
         lock_digest=record.lock_digest,
         reference_lock_digest=record.reference_lock_digest,
+        reference_rows_sha256=record.evidence.reference.rows_sha256,
         name=record.name,
         created=record.created,
         role=lock.role,
