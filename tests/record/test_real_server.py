@@ -1,0 +1,202 @@
+"""The proxy between the real `openai` client and a real vLLM on the CPU: recordings render to the server's ids."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from suite.record.ids import with_recorded_ids
+from suite.record.journal import read_journals
+from suite.record.sessions import Written, write_sessions
+from suite.workload.check.run import check_session
+from suite.workload.render import prompt_ids, render
+from suite.workload.session import load_session
+from suite.workload.turns import load_turns, turns_file
+from tests.record.templates import ALL, CHATML
+from tests.record.world import Running, proxy
+
+pytestmark = pytest.mark.vllm
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "device_show",
+            "description": "Run a show command",
+            "parameters": {
+                "type": "object",
+                "properties": {"command": {"type": "string"}, "lines": {"type": "integer"}},
+            },
+        },
+    }
+]
+START_SECONDS = 400
+
+
+@pytest.fixture(scope="module")
+def vllm_server(vllm_python: Path, smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One server for all tests of this file; requests bring their chat templates."""
+    log = tmp_path_factory.mktemp("server") / "log.txt"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [
+        str(vllm_python), "-m", "vllm.entrypoints.cli.main", "serve", str(smollm2), "--served-model-name", "small",
+        "--host", "127.0.0.1", "--port", str(port), "--max-model-len", "4096", "--enforce-eager", "--max-num-seqs", "2",
+        "--trust-request-chat-template", "--enable-auto-tool-choice", "--tool-call-parser", "hermes",
+    ]  # fmt: skip
+    environment = os.environ | {
+        "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "PATH": f"{vllm_python.parent}:{os.environ['PATH']}",
+    }  # fmt: skip
+    with log.open("wb") as stream:
+        process = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment, start_new_session=True)
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not _healthy(port):
+            assert process.poll() is None, log.read_text(errors="replace")[-4000:]
+            assert time.monotonic() < deadline, log.read_text(errors="replace")[-4000:]
+            time.sleep(1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _healthy(port: int) -> bool:
+    try:
+        return httpx2.get(f"http://127.0.0.1:{port}/health").status_code == 200
+    except httpx2.HTTPError:
+        return False
+
+
+def client_of(running: Running) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{running.url}/v1", api_key="sk-not-a-real-key-12345", max_retries=0, timeout=120)
+
+
+def play(client: openai.OpenAI, template: str, *, stream: bool) -> None:
+    """An agent of four turns: two calls in parallel, whose results it sends back, and two answers in words."""
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "You look after a small network."},
+        {"role": "user", "content": "Which ports are up on sw-1? Be brief."},
+    ]
+    extra = {"return_token_ids": True, "chat_template": template}
+    for turn in range(4):
+        options: dict[str, Any] = {
+            "model": "small", "messages": messages, "tools": TOOLS, "temperature": 0, "max_tokens": 12,
+            "tool_choice": "none", "extra_body": extra,
+        }  # fmt: skip
+        if stream:
+            pieces = client.chat.completions.create(**options, stream=True, stream_options={"include_usage": True})
+            content = "".join(p.choices[0].delta.content or "" for p in pieces if p.choices)
+        else:
+            content = client.chat.completions.create(**options).choices[0].message.content or ""
+        if turn == 1:
+            # The small model calls no tool; an agent that was answered otherwise goes on like this.
+            calls = [
+                {"id": f"call{n}", "type": "function", "function": {"name": "device_show", "arguments": json.dumps(a)}}
+                for n, a in enumerate([{"command": "show ip int brief", "lines": 3}, {"command": "show vlan"}])
+            ]
+            messages.append({"role": "assistant", "content": "", "tool_calls": calls})
+            messages += [{"role": "tool", "tool_call_id": f"call{n}", "content": f"Gi0/{n} up"} for n in range(2)]
+        else:
+            messages.append({"role": "assistant", "content": content})
+            messages.append({"role": "user", "content": f"And what else? ({turn})"})
+
+
+def recorded(folder: Path, name: str = "s") -> Written:
+    result = write_sessions(folder, name=name)
+    assert result.problems == ()
+    (written,) = result.written
+    return written
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("shape", ALL)
+def test_a_recording_renders_to_the_servers_ids(
+    shape: str, stream: bool, vllm_server: str, smollm2: Path, tmp_path: Path
+) -> None:
+    with proxy(vllm_server, tmp_path) as running:
+        play(client_of(running), ALL[shape], stream=stream)
+    written = recorded(tmp_path)
+    session = load_session(written.path)
+    turns = load_turns(turns_file(written.path))
+    assert [t.message for t in turns.turns] == [2, 4, 7, 9]
+    assert [t.changed for t in turns.turns] == [False, True, False, False]
+    assert session.sampling.temperature == 0
+    template = ALL[shape]
+    for turn in turns.turns:
+        ids = prompt_ids(session, smollm2, turn.message, chat_template=template)
+        assert list(ids) == turn.prompt_token_ids, f"message {turn.message}"
+    last = turns.turns[-1]
+    assert last.output_token_ids
+    complete = with_recorded_ids(session, turns, smollm2, chat_template=template)
+    rendered = render(complete, smollm2, chat_template=template)
+    own = [*(last.prompt_token_ids or []), *last.output_token_ids]
+    assert list(rendered.token_ids[: len(own)]) == own
+    assert rendered.turns[-1].output_start == len(last.prompt_token_ids or [])
+    codes = {f.code for f in check_session(session, smollm2, chat_template=template, turns=turns).findings}
+    assert not codes & {"ids-differ", "not-renderable", "no-generation-prompt", "arguments-as-string"}
+
+
+def test_a_wrong_template_is_found(vllm_server: str, smollm2: Path, tmp_path: Path) -> None:
+    with proxy(vllm_server, tmp_path) as running:
+        play(client_of(running), CHATML, stream=False)
+    written = recorded(tmp_path)
+    report = check_session(
+        load_session(written.path), smollm2, chat_template=ALL["gemma"], turns=load_turns(turns_file(written.path))
+    )
+    assert {"ids-differ", "foreign-template"} <= {f.code for f in report.findings}
+
+
+def test_asked_for_by_the_proxy_alone(vllm_server: str, smollm2: Path, tmp_path: Path) -> None:
+    """An agent that knows nothing of token ids, with the checkpoint's own template."""
+    with proxy(vllm_server, tmp_path, ask_token_ids=True) as running:
+        client = client_of(running)
+        reply = client.chat.completions.create(
+            model="small", messages=[{"role": "user", "content": "Say yes."}], max_tokens=5, temperature=0
+        )
+    written = recorded(tmp_path)
+    (turn,) = written.turns.turns
+    assert turn.prompt_token_ids == list(prompt_ids(written.built.session, smollm2, 1))
+    assert written.built.session.messages[-1].content == reply.choices[0].message.content
+    assert "sk-not-a-real-key" not in "".join(p.read_text() for p in tmp_path.rglob("*") if p.is_file())
+
+
+def test_completions_and_responses(vllm_server: str, tmp_path: Path) -> None:
+    with proxy(vllm_server, tmp_path) as running:
+        client = client_of(running)
+        prompt = "<|im_start|>user\nSay yes.<|im_end|>\n<|im_start|>assistant\n"
+        done = client.completions.create(model="small", prompt=prompt, max_tokens=5, temperature=0)
+        answer = client.responses.create(model="small", input="Say no.", max_output_tokens=16, temperature=0)
+        events = list(client.responses.create(model="small", input="Say it.", max_output_tokens=16, stream=True))
+    result = write_sessions(tmp_path, name="s")
+    sessions = [w.built.session for w in result.written]
+    assert [s.messages[0].content for s in sessions] == ["Say yes.", "Say no.", "Say it."]
+    assert sessions[0].messages[1].content == done.choices[0].text
+    assert sessions[1].messages[1].content == answer.output_text
+    assert sessions[2].messages[1].content == "".join(e.delta for e in events if e.type == "response.output_text.delta")
+
+
+def test_refused_requests_pass_and_are_noted(vllm_server: str, tmp_path: Path) -> None:
+    with proxy(vllm_server, tmp_path) as running:
+        client = client_of(running)
+        with pytest.raises(openai.NotFoundError):
+            client.chat.completions.create(model="nobody", messages=[{"role": "user", "content": "x"}])
+        assert client.models.list().data[0].id == "small"
+    (kept,) = read_journals(tmp_path).exchanges
+    assert kept.status == 404
