@@ -52,9 +52,7 @@ def browser(chromium: str) -> Iterator[Browser]:
 PUBLISHED = (
     "h200-smollm2-kv-fp8-e4m3",
     "h200-smollm2-kv-int4",
-    "h200-smollm2-flashinfer",
     "h200-smollm2-w4a16-g64",
-    "h200-smollm2-decode-flashinfer",
 )
 NUM_PROBES, NUM_FLIPS = 10_000, 3_000
 LONG = "\u202e" + "x" * 10_000

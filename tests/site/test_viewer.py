@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.site.test_pages import viewer_of
+from tests.site.test_browser import viewer_of
 
 pytestmark = pytest.mark.browser
 
