@@ -97,7 +97,8 @@ def _claim(out: Path) -> None:
             hint="name an empty folder: files that a site no longer has are deleted there",
         )
     out.mkdir(parents=True, exist_ok=True)
-    (out / MARKER).touch()
+    if not (out / MARKER).exists():
+        (out / MARKER).touch()
 
 
 def _site(options: BuildOptions, cache: Cache, observer: Observer) -> tuple[Site, dict[str, str]]:
