@@ -28,7 +28,7 @@ def resolve_ranges(capture: Capture, rendered: Rendered) -> tuple[Range, ...]:
         # Token 0 is predicted by nothing.
         ranges = tuple((max(a, 1), b) for a, b in rendered.ranges(kinds) if b > 1)
         if capture.path == "decode":
-            ranges = _from_turn_starts(ranges, rendered)
+            ranges = from_turn_starts(ranges, rendered)
         if isinstance(capture.ranges, RangeSelection) and capture.ranges.max_positions is not None:
             ranges = _deepest(ranges, capture.ranges.max_positions)
     if not probe_positions(path=capture.path, stride=capture.stride, ranges=ranges, num_tokens=rendered.num_tokens):
@@ -73,7 +73,7 @@ def _explicit(capture: Capture, ranges: tuple[Range, ...], rendered: Rendered) -
     return ranges
 
 
-def _from_turn_starts(ranges: tuple[Range, ...], rendered: Rendered) -> tuple[Range, ...]:
+def from_turn_starts(ranges: tuple[Range, ...], rendered: Rendered) -> tuple[Range, ...]:
     """One range for each assistant turn that holds any of `ranges`: from the turn's first own token to the last end."""
     ends: dict[int, int] = {}
     for turn in rendered.turns:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from suite.errors import InvalidInput
-from suite.manifest.positions import probe_positions
+from suite.manifest.positions import from_turn_starts, probe_positions
 from suite.run.captures import capture_bytes
 from suite.stack.memory import ModelShape
 from suite.workload.rendered import Rendered
@@ -73,7 +73,7 @@ def propose(
     for name, why, given in choices:
         ranges = tuple((max(a, 1), b) for a, b in given if b > 1)
         if path == "decode":
-            ranges = _from_turn_starts(ranges, rendered)
+            ranges = from_turn_starts(ranges, rendered)
         positions = probe_positions(path=path, stride=None, ranges=ranges, num_tokens=rendered.num_tokens)
         if not positions or any(ranges == earlier.ranges for earlier in proposals):
             continue
@@ -111,17 +111,6 @@ def _merged(ranges: Iterable[Range]) -> tuple[Range, ...]:
         else:
             merged.append((start, end))
     return tuple(merged)
-
-
-def _from_turn_starts(ranges: Sequence[Range], rendered: Rendered) -> tuple[Range, ...]:
-    ends: dict[int, int] = {}
-    for turn in rendered.turns:
-        if turn.output_start is None:
-            continue
-        held = [b for a, b in ranges if turn.output_start <= a and b <= turn.end]
-        if held:
-            ends[turn.output_start] = max(held)
-    return tuple((a, b) for a, b in sorted(ends.items()) if b - a > 1)
 
 
 def _bytes(shape: ModelShape | None, num_probes: int, codec: str) -> int | None:
