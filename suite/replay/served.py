@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePath, PureWindowsPath
 from typing import Any
 
 from suite.errors import InvalidInput
@@ -175,12 +176,12 @@ def _run(
     return Run(
         side=side,
         settings="endpoint",
-        name=name,
+        name=_shown_name(name),
         lock_digest=None,
         server=Server(
             url=endpoint.shown_url,
             api=endpoint.options.api,
-            model=name,
+            model=_shown_name(name),
             stream=endpoint.options.stream,
             fingerprint=(fingerprints[0] if fingerprints else owner),
         ),
@@ -192,6 +193,11 @@ def _run(
         seconds=round(seconds, 3),
         answers=tuple(judge.answer(written[item]) for item in wanted),
     )
+
+
+def _shown_name(name: str) -> str:
+    """A model's name as a record keeps it: llama.cpp serves a file under its whole path, which is nobody's business."""
+    return PurePath(name).name if name.startswith(("/", "~")) else PureWindowsPath(name).name if "\\" in name else name
 
 
 def _seed(sample: int) -> int | None:

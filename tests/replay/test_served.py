@@ -265,3 +265,14 @@ def test_wrong_options_are_named(arguments: list[str], message: str, session_fil
     found = CliRunner().invoke(cli, ["replay", "-q", *given])
     assert isinstance(found.exception, InvalidInput)
     assert message in str(found.exception)
+
+
+@pytest.mark.parametrize("name", ["/home/someone/models/small.gguf", "C:\\models\\small.gguf", "~/small.gguf"])
+def test_a_model_that_is_served_by_its_path_is_kept_by_its_name(name: str) -> None:
+    with fake_server(good, (name,)) as server:
+        record = ask(server.url)
+    assert server.requests[0].body["model"] == name
+    assert record.runs[0].name == "small.gguf"
+    assert name.encode() not in record.to_bytes()
+    with fake_server(good, ("owner/small",)) as server:
+        assert ask(server.url).runs[0].name == "owner/small"
