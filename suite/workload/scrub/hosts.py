@@ -19,14 +19,14 @@ _AMBIGUOUS_SUFFIXES = frozenset("io ai app dev info co in it tv cc ly gg xyz sit
 _RESERVED = frozenset({"example", "test", "invalid", "localhost"})
 _KEPT = frozenset(
     "example.com example.org example.net github.com githubusercontent.com gitlab.com bitbucket.org huggingface.co hf.co "
-    "python.org pypi.org pythonhosted.org npmjs.com npmjs.org nodejs.org debian.org ubuntu.com kernel.org gnu.org "
+    "python.org nodejs.org debian.org ubuntu.com kernel.org gnu.org "
     "apache.org mozilla.org w3.org ietf.org iana.org wikipedia.org stackoverflow.com stackexchange.com google.com "
     "googleapis.com gstatic.com microsoft.com windows.com azure.com office.com amazon.com amazonaws.com aws.com apple.com "
     "openai.com anthropic.com nvidia.com pytorch.org docker.com docker.io quay.io ghcr.io k8s.io kubernetes.io json-schema.org "
     "schema.org openssl.org letsencrypt.org cloudflare.com slack.com discord.com cisco.com juniper.net arista.com redhat.com "
     "fedoraproject.org archlinux.org alpinelinux.org postgresql.org mysql.com sqlite.org redis.io mongodb.com elastic.co "
-    "grafana.com prometheus.io hashicorp.com terraform.io ansible.com readthedocs.io rust-lang.org crates.io docs.rs golang.org "
-    "go.dev oracle.com java.com maven.org youtube.com twitter.com x.com linkedin.com facebook.com reddit.com arxiv.org "
+    "grafana.com prometheus.io hashicorp.com terraform.io ansible.com readthedocs.io rust-lang.org docs.rs golang.org "
+    "go.dev oracle.com java.com youtube.com twitter.com x.com linkedin.com facebook.com reddit.com arxiv.org "
     "ntp.org opensource.org creativecommons.org spdx.org semver.org vllm.ai".split()
 )
 GENERIC = frozenset(
