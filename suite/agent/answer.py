@@ -10,12 +10,13 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from suite.agent.checkpoint import require_files
 from suite.agent.engine import start_engine, vllm_version
 from suite.agent.events import AgentFailure, Events, write_json
 from suite.agent.recorded import read_tokens
@@ -52,6 +53,8 @@ class AnswerJob:
     """Requested settings by their receipt name; a different effective value stops the run."""
     stop_token_ids: tuple[int, ...]
     """Tokens that end an answer; each stays in it."""
+    model_files: dict[str, str] = field(default_factory=dict)
+    """Files of the checkpoint -> SHA-256 of the lock; hashed again before the engine reads them."""
     schema_version: int = SCHEMA_VERSION
 
     @classmethod
@@ -78,6 +81,8 @@ def run(request: dict[str, Any], events: Events) -> None:
     job = AnswerJob.from_json(request)
     out = Path(job.out)
     tokens = read_tokens(job.tokens, job.tokens_sha256)
+    events.phase("hash model files")
+    require_files(job.model, job.model_files)
     events.phase("engine start")
     llm = start_engine(job.model, job.engine)
     events.done("engine start")

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from suite.agent.checkpoint import require_files
 from suite.agent.engine import start_engine, vllm_version
 from suite.agent.events import AgentFailure, Events, write_json
 from suite.agent.recorded import read_tokens
@@ -47,6 +48,8 @@ class BranchJob:
     """Tokens of a future, its first included."""
     batch_size: int
     """Requests at work together; a batch ends before the next begins, so that its composition is known."""
+    model_files: dict[str, str] = field(default_factory=dict)
+    """Files of the checkpoint -> SHA-256 of the lock; hashed again before the engine reads them."""
     schema_version: int = SCHEMA_VERSION
 
     @classmethod
@@ -198,6 +201,8 @@ def run(request: dict[str, Any], events: Events) -> None:
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     job = BranchJob.from_json(request)
     tokens = read_tokens(job.tokens, job.tokens_sha256)
+    events.phase("hash model files")
+    require_files(job.model, job.model_files)
     events.phase("engine start")
     # Closing marks are texts, and only an engine with a tokenizer sees those.
     llm = start_engine(job.model, job.engine | {"skip_tokenizer_init": False})

@@ -165,6 +165,11 @@ class Lock(Strict):
         return pretty_json(self.to_json())
 
     @property
+    def model_file_hashes(self) -> dict[str, Sha256]:
+        """Path in the checkpoint's folder -> SHA-256, as an agent takes them."""
+        return {file.path: file.sha256 for file in self.model.files}
+
+    @property
     def digest(self) -> Sha256:
         """SHA-256 of the canonical JSON of the whole lock."""
         return Sha256(sha256_bytes(canonical_json(self.to_json())))

@@ -203,6 +203,7 @@ def _call(stack: Stack, lock: Lock, folder: Path, stop_token_ids: Sequence[int])
             "schema_version": SCHEMA_VERSION,
             "out": paths["out"],
             "model": paths["model"],
+            "model_files": lock.model_file_hashes,
             "tokens": f"{paths['inputs']}/tokens.npy",
             "tokens_sha256": lock.workload.tokens_sha256,
             "engine": engine_arguments(lock),

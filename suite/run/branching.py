@@ -172,6 +172,7 @@ def _call(stack: Stack, job: dict[str, Any], folder: Path) -> AgentCall:
             "schema_version": SCHEMA_VERSION,
             "out": paths["out"],
             "model": paths["model"],
+            "model_files": stack.lock.model_file_hashes,
             "tokens": f"{paths['inputs']}/tokens.npy",
             "tokens_sha256": stack.lock.workload.tokens_sha256,
         }

@@ -146,7 +146,7 @@ def _capture(
             "out": paths["out"],
             "heads": paths["heads"],
             "model": paths["model"],
-            "model_files": {file.path: file.sha256 for file in lock.model.files},
+            "model_files": lock.model_file_hashes,
             "tokens": f"{paths['inputs']}/tokens.npy",
             "tokens_sha256": lock.workload.tokens_sha256,
             "engine": engine_arguments(lock),
