@@ -2,9 +2,9 @@
 
     python benchmarks/site.py [--bundles 1000] [--jobs 2] [--keep DIR]
 
-The bundles are clones of those in `results/`: every eighth probe of a real ledger, of reference rows, GPU, model and name
-of their own, 20 to a table, headlines computed again and sealed. Making them is not timed. Each figure is of a process of
-its own, as a user has it, with imports; the disk's cache is warm.
+The bundles are clones of those in `results/`: every eighth probe of a real ledger, with reference rows, GPU, model and
+name of their own, 20 to a table, headlines computed again and sealed. Making them is not timed. Each figure is of a
+process of its own, as a user has it, with imports; the disk's cache is warm.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def measured(folder: Path, results: Path, held: Path, jobs: int) -> None:
     for name, (seconds, processor_seconds) in figures.items():
         print(f"{name:10} {seconds:6.2f} s   bar {BARS[name]:.0f} s   ({processor_seconds:.1f} s of processors)")
     pages = sorted(out.rglob("guides/*/*.html"), key=lambda page: page.stat().st_size)
-    boards = {path: (out / path).stat().st_size for path in ("leaderboard/all.html", "results/index.html", "index.json")}
+    boards = {
+        path: (out / path).stat().st_size for path in ("leaderboard/all.html", "results/index.html", "index.json")
+    }
     print(f"largest guide {pages[-1].stat().st_size / 1000:.0f} kB, bar 300 kB; of {len(pages)} guides")
     print(", ".join(f"{path} {size / 1000:.0f} kB" for path, size in boards.items()))
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
@@ -151,7 +153,9 @@ def ledger_of(template: Path, folder: Path, table: int, place: int) -> object:
     rows = min(part.num_rows, positions.num_rows)
     part = part.slice(0, rows)
     for column in ("position", "token_id", "target_id", "turn", "span_kind", "range_index", "window"):
-        part = part.set_column(part.schema.get_field_index(column), part.schema.field(column), positions.slice(0, rows)[column])
+        part = part.set_column(
+            part.schema.get_field_index(column), part.schema.field(column), positions.slice(0, rows)[column]
+        )
     hashes = [sha256(b"%d %d" % (table, row)).digest() for row in range(rows)]
     same = part.column("ref_row_sha256").to_pylist()
     equal = [a == b for a, b in zip(same, part.column("cand_row_sha256").to_pylist(), strict=True)]
