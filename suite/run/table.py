@@ -8,6 +8,7 @@ from tabulate import tabulate
 
 from suite.branch.show import summary_line
 from suite.bundle.read import Bundle, open_bundle
+from suite.replay.table import survival_line
 from suite.run.execute import Measured, RunReport
 from suite.score.summary import Headlines
 
@@ -22,6 +23,9 @@ def report_table(report: RunReport) -> str:
     parts += [_below(bundle) for bundle in list(bundles.values())[:1]]
     parts += [_band_line(report, bundles)] if bundles else []
     parts += [summary_line(name, b.record.branches) for name, b in bundles.items() if b.record.branches is not None]
+    parts += [
+        f"{name}: {survival_line(line)}" for name, bundle in bundles.items() for line in bundle.record.replays or ()
+    ]
     parts += [f"{name}: {bundle.folder}" for name, bundle in bundles.items()]
     return "\n".join(part for part in parts if part)
 
@@ -96,6 +100,8 @@ def report_json(report: RunReport) -> dict[str, Any]:
             item["factors"] = [f.model_dump(mode="json") for f in record.factors]
             if record.branches is not None:
                 item["branches"] = record.branches.model_dump(mode="json")
+            if record.replays is not None:
+                item["replays"] = [line.model_dump(mode="json") for line in record.replays]
         measured.append(item)
     failed = {name: {"message": str(e), "exit_code": e.exit_code} for name, e in report.failed.items()}
     return {"schema_version": 1, "measured": measured, "failed": failed}
