@@ -59,13 +59,17 @@ def _ids(subject: Subject) -> tuple[int, ...]:
 
 def check_special_text(subject: Subject) -> Iterator[Finding]:
     """Text of the session that becomes a token of the template's, from the rendering's own flags."""
+    alike: dict[tuple[str, str, str], list[int]] = {}
     for flag in subject.rendered.flags if subject.rendered else ():
-        special = "special token" in flag.reason
+        alike.setdefault((flag.role, flag.text, flag.reason), []).append(flag.turn)
+    for (role, text, reason), turns in alike.items():
+        special = "special token" in reason
+        more = f", and in {len(turns) - 1} more of its messages" if len(turns) > 1 else ""
         yield Finding(
-            code="special-text" if special else "markup-text" if flag.text.startswith("<") else "changed-text",
-            severity="error" if special and flag.role != "assistant" else "warning",
-            where=f"messages.{flag.turn} ({flag.role})",
-            message=f"{flag.text!r}: {flag.reason}" if flag.text else flag.reason,
+            code="special-text" if special else "markup-text" if text.startswith("<") else "changed-text",
+            severity="error" if special and role != "assistant" else "warning",
+            where=f"messages.{turns[0]} ({role})",
+            message=(f"{text!r}: {reason}" if text else reason) + more,
             effect="the model sees a turn end or a call where a person wrote text: what follows is measured in another "
             "conversation than the one recorded."
             if special
