@@ -172,7 +172,8 @@ class TestArguments:
         return parse_session(json.dumps(value).encode())
 
     TEMPLATE = (
-        "{% for t in tools %}{{ t | tojson }}{% endfor %}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+        "{% for t in tools %}{{ t | tojson }}{% endfor %}"
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
         "{% for c in m.tool_calls %}<tool_call>{{ ARGS }}{{ c.function.name }}</tool_call>{% endfor %}<|im_end|>\n"
         "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     )
