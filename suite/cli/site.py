@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -41,6 +42,8 @@ def build(
 
     The files need no server: they can be opened from the disk, or copied to any static host.
     """
+    # Before NumPy is loaded: the products here are small, and threads would mostly wait for one another.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from suite.site.build import BuildOptions, build_site, workers_here
     from suite.site.options import checked_base_url, default_cache, default_manifests
 
@@ -99,9 +102,7 @@ def texts(session: Path, tokenizer: Path, chat_template: Path | None, results: P
 
     loaded = load_session(session)
     rendered = render(loaded, tokenizer, chat_template=read_template(chat_template))
-    made = make_texts(
-        loaded, rendered, load_tokenizer(tokenizer), others=best_tokens(results, rendered.tokens_sha256)
-    )
+    made = make_texts(loaded, rendered, load_tokenizer(tokenizer), others=best_tokens(results, rendered.tokens_sha256))
     path = texts_path(made.tokens_sha256) if out is None else out / texts_path(made.tokens_sha256).name
     write_atomic(path, made.to_bytes())
     click.echo(f"{path}: {len(made.token_ids):,} tokens, {len(made.others):,} others")
