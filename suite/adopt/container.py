@@ -6,6 +6,7 @@ from typing import Any
 
 from suite.adopt.invocation import Invocation, inside_image
 from suite.errors import InvalidInput
+from suite.untyped import as_dict
 
 
 def of_container(container: dict[str, Any], image: dict[str, Any] | None = None) -> Invocation:
@@ -24,7 +25,7 @@ def of_container(container: dict[str, Any], image: dict[str, Any] | None = None)
         raise InvalidInput(
             "not what `docker inspect` prints for a container", where="inspect", hint="give one container's JSON"
         )
-    own = _variables(_of(image or {}, "Config").get("Env"))
+    own = _variables(as_dict((image or {}).get("Config")).get("Env"))
     environment = {k: v for k, v in _variables(config.get("Env")).items() if own.get(k) != v}
     arguments, inner = inside_image(_list(config.get("Cmd")), entrypoint=_list(config.get("Entrypoint")) or None)
     return Invocation(
@@ -32,7 +33,7 @@ def of_container(container: dict[str, Any], image: dict[str, Any] | None = None)
         arguments=arguments,
         environment=environment | inner,
         mounts=_mounts(container.get("Mounts")),
-        gpus=_gpus(_of(container, "HostConfig")),
+        gpus=_gpus(as_dict(container.get("HostConfig"))),
         image_digests=_digests(container, image, config["Image"]),
     )
 
@@ -79,8 +80,3 @@ def _list(value: Any) -> list[str]:
     if isinstance(value, str):
         return [value]
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
-def _of(value: dict[str, Any], key: str) -> dict[str, Any]:
-    found = value.get(key)
-    return found if isinstance(found, dict) else {}

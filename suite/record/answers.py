@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from suite.record.sse import events
+from suite.untyped import Json, as_dict, as_list
 from suite.workload.importing.messages import assistant_message, message_of_items
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,20 +119,12 @@ def _ids(value: Any) -> tuple[int, ...] | None:
     return None
 
 
-def _dict(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 def _whole(value: Json, endpoint: str, problems: list[str]) -> Answer:
     choices = []
     prompt_ids = _ids(value.get("prompt_token_ids"))
-    for item in map(_dict, _list(value.get("choices"))):
+    for item in map(as_dict, as_list(value.get("choices"))):
         message = (
-            assistant_message(_dict(item.get("message")))
+            assistant_message(as_dict(item.get("message")))
             if endpoint.endswith("/chat/completions")
             else {"role": "assistant", "content": item.get("text") or ""}
         )
@@ -172,13 +163,13 @@ def _stream(values: Iterable[Json], endpoint: str, problems: list[str], *, done:
         for key in ("id", "model", "usage", "prompt_token_ids"):
             if value.get(key):
                 found[key] = value[key]
-        for item in map(_dict, _list(value.get("choices"))):
+        for item in map(as_dict, as_list(value.get("choices"))):
             index = item.get("index") if type(item.get("index")) is int else 0
             choice = growing.setdefault(index or 0, _Growing())
             if item.get("prompt_token_ids"):
                 found.setdefault("prompt_token_ids", item["prompt_token_ids"])
             if endpoint.endswith("/chat/completions"):
-                _grow(choice, _dict(item.get("delta")))
+                _grow(choice, as_dict(item.get("delta")))
             elif isinstance(item.get("text"), str):
                 choice.content.append(item["text"])
             ids = _ids(item.get("token_ids"))
@@ -206,11 +197,11 @@ def _grow(choice: _Growing, delta: Json) -> None:
     reasoning = delta.get("reasoning_content") or delta.get("reasoning")
     if isinstance(reasoning, str):
         choice.reasoning.append(reasoning)
-    for part in map(_dict, _list(delta.get("tool_calls"))):
+    for part in map(as_dict, as_list(delta.get("tool_calls"))):
         number = part.get("index") if type(part.get("index")) is int else len(choice.calls)
         call = choice.calls.setdefault(number or 0, {"id": None, "name": "", "arguments": ""})
         call["id"] = part.get("id") or call["id"]
-        function = _dict(part.get("function"))
+        function = as_dict(part.get("function"))
         call["name"] = call["name"] or function.get("name") or ""
         if isinstance(function.get("arguments"), str):
             call["arguments"] += function["arguments"]
@@ -237,11 +228,11 @@ def _response_stream(values: list[Json], problems: list[str]) -> Answer:
         (v for v in reversed(values) if str(v.get("type", "")).startswith("response.") and "response" in v), None
     )
     ended = last is not None and last["type"] in ("response.completed", "response.incomplete")
-    items = [_dict(v.get("item")) for v in values if v.get("type") == "response.output_item.done"]
-    response = dict(_dict(last.get("response"))) if last else {}
+    items = [as_dict(v.get("item")) for v in values if v.get("type") == "response.output_item.done"]
+    response = dict(as_dict(last.get("response"))) if last else {}
     if not ended:
         problems.append("the stream ends before the response is complete")
-    if not _list(response.get("output")):
+    if not as_list(response.get("output")):
         response["output"] = items
     answer = _response(response, problems)
     return answer if ended else Answer(**{**_fields(answer), "done": False})
@@ -252,7 +243,7 @@ def _fields(answer: Answer) -> Json:
 
 
 def _response(value: Json, problems: list[str]) -> Answer:
-    message = message_of_items(map(_dict, _list(value.get("output"))))
+    message = message_of_items(map(as_dict, as_list(value.get("output"))))
     status = _text(value.get("status"))
     empty = not (message["content"] or message.get("tool_calls") or message.get("reasoning_content"))
     if empty:

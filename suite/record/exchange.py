@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from suite.record.answers import Answer, answer_of
 from suite.record.journal import RawExchange
+from suite.untyped import Json
 from suite.workload.importing.messages import SAMPLING_KEYS, history_of_items
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

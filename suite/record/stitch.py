@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from suite.record.exchange import Exchange
-
-Json = dict[str, Any]
+from suite.untyped import Json, as_dict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,8 +122,8 @@ def message_key(message: Json) -> str:
     calls = [
         [
             call.get("id"),
-            _dict(call.get("function")).get("name"),
-            _arguments(_dict(call.get("function")).get("arguments")),
+            as_dict(call.get("function")).get("name"),
+            _arguments(as_dict(call.get("function")).get("arguments")),
         ]
         for call in message.get("tool_calls") or []
         if isinstance(call, dict)
@@ -157,10 +156,6 @@ def _arguments(value: Any) -> Any:
         return json.loads(value)
     except ValueError:
         return value
-
-
-def _dict(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
 
 
 def _link(key: str, message: str) -> str:

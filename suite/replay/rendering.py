@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from suite.errors import InvalidInput
+from suite.untyped import json_object
 from suite.workload.rendered import Rendered
 from suite.workload.tokenizer import Tokenizer
 
@@ -45,7 +45,7 @@ def end_token_ids(model_folder: Path, tokenizer: Tokenizer, rendered: Rendered) 
     """
     found: set[int] = set()
     for name in ("generation_config.json", "config.json"):
-        value = _json(model_folder / name).get("eos_token_id")
+        value = json_object(model_folder / name).get("eos_token_id")
         found |= {item for item in (value if isinstance(value, list) else [value]) if type(item) is int}
     own = tokenizer.backend.eos_token_id
     if type(own) is int:
@@ -61,7 +61,7 @@ def end_token_ids(model_folder: Path, tokenizer: Tokenizer, rendered: Rendered) 
 
 def generation_config(model_folder: Path) -> dict[str, Any]:
     """The model's `generation_config.json`; empty where there is none."""
-    return _json(model_folder / "generation_config.json")
+    return json_object(model_folder / "generation_config.json")
 
 
 def reasoning_is_open(prompt_end: str) -> bool:
@@ -73,11 +73,3 @@ def reasoning_is_open(prompt_end: str) -> bool:
 def prompt_leaves_reasoning_open(tokenizer: Tokenizer, token_ids: Sequence[int]) -> bool:
     """The same of a prompt's ids."""
     return reasoning_is_open(text_of(tokenizer, token_ids[-_PROMPT_END:]))
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}

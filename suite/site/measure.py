@@ -38,6 +38,7 @@ from suite.site.facts import (
 )
 from suite.site.keys import key_of
 from suite.site.scan import Found
+from suite.untyped import as_dict, as_text
 
 SHOWN_INTERVALS = ("flips", "flips_confident", "kl_ref_cand")
 _MIB = 1 << 20
@@ -162,7 +163,7 @@ def facts_of(entry: Entry, found: Found, intervals: LedgerIntervals) -> BundleFa
     bundle, lock, h = entry.bundle, entry.lock, entry.headlines
     record = bundle.record
     receipt = _object(bundle, "receipt.json")
-    effective = _dict(receipt.get("effective"))
+    effective = as_dict(receipt.get("effective"))
     capacity = _capacity(receipt)
     return BundleFacts(
         bundle_id=bundle.bundle_id,
@@ -188,10 +189,10 @@ def facts_of(entry: Entry, found: Found, intervals: LedgerIntervals) -> BundleFa
         weights=lock.model.weight_format or lock.model.source.derive or "not stated",
         weight_bytes=sum(f.size_bytes for f in lock.model.files if f.path.endswith((".safetensors", ".gguf", ".bin"))),
         attention_backend=_backend(effective, lock),
-        kv_cache_dtype=_text(effective.get("kv_cache_dtype")) or lock.engine.kv_cache_dtype,
+        kv_cache_dtype=as_text(effective.get("kv_cache_dtype")) or lock.engine.kv_cache_dtype,
         tensor_parallel_size=lock.engine.tensor_parallel_size,
         max_model_len=lock.engine.max_model_len,
-        vllm=_text(receipt.get("vllm")) or lock.runtime.packages.get("vllm", "not stated"),
+        vllm=as_text(receipt.get("vllm")) or lock.runtime.packages.get("vllm", "not stated"),
         image="" if lock.runtime.image is None else f"{lock.runtime.image.repository}@{lock.runtime.image.digest}",
         kv_capacity_tokens=capacity,
         kv_bytes_per_token=_bytes_per_token(lock, capacity),
@@ -341,7 +342,7 @@ def _calls(bundle: Bundle) -> tuple[CallFacts, ...]:
 
 def _consequences(record: BundleRecord) -> tuple[ConsequenceFacts, ...]:
     """Followed flips by class, where the record holds them."""
-    branches = getattr(record, "branches", None)
+    branches = record.branches
     if branches is None:
         return ()
     return tuple(
@@ -363,31 +364,23 @@ def _object(bundle: Bundle, name: str) -> dict[str, Any]:
         return {}
 
 
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _rank(receipt: dict[str, Any]) -> dict[str, Any]:
     ranks = receipt.get("ranks")
-    return _dict(ranks[0]) if isinstance(ranks, list) and ranks else {}
+    return as_dict(ranks[0]) if isinstance(ranks, list) and ranks else {}
 
 
 def _device(receipt: dict[str, Any]) -> str:
-    return _text(_dict(_rank(receipt).get("device")).get("name"))
+    return as_text(as_dict(_rank(receipt).get("device")).get("name"))
 
 
 def _backend(effective: dict[str, Any], lock: Lock) -> str:
-    backend = _text(effective.get("attention_backend")) or lock.engine.attention_backend or "not stated"
+    backend = as_text(effective.get("attention_backend")) or lock.engine.attention_backend or "not stated"
     version = effective.get("flash_attn_version")
     return f"{backend} {version}" if isinstance(version, int) else backend
 
 
 def _capacity(receipt: dict[str, Any]) -> int | None:
-    tokens = _dict(_rank(receipt).get("kv_cache")).get("capacity_tokens")
+    tokens = as_dict(_rank(receipt).get("kv_cache")).get("capacity_tokens")
     return tokens if type(tokens) is int and 0 < tokens < 1 << 40 else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from suite.stack.effective import KvCapacity, all_reduce_routes, kv_label
+from suite.untyped import as_dict
 
 Rows = list[tuple[str, str]]
 _GIB = 1 << 30
@@ -22,7 +23,7 @@ def receipt_rows(receipt: dict[str, Any]) -> Rows:
     rows: Rows = [("vLLM", str(receipt.get("vllm")))] if "vllm" in receipt else []
     rows += [("attention", text) for text in map(_attention, _records(rank, "attention"))]
     rows += [("linear layers", text) for text in map(_linear, _records(rank, "linear"))]
-    cache, parallel, graphs, device = (_record(rank, k) for k in ("kv_cache", "parallel", "graphs", "device"))
+    cache, parallel, graphs, device = (as_dict(rank.get(k)) for k in ("kv_cache", "parallel", "graphs", "device"))
     rows.append(("KV capacity", capacity_of(cache, rank.get("max_model_len")).message))
     runner = str(rank.get("model_runner"))
     rows.append(("model runner", runner))
@@ -110,11 +111,6 @@ def _device(device: dict[str, Any]) -> Rows:
 def _records(rank: dict[str, Any], key: str) -> list[dict[str, Any]]:
     found = rank.get(key)
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-
-
-def _record(rank: dict[str, Any], key: str) -> dict[str, Any]:
-    found = rank.get(key)
-    return found if isinstance(found, dict) else {}
 
 
 def _float(value: object) -> float | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from suite.errors import InvalidInput
+from suite.untyped import json_object
 from suite.workload.check.interface import Check, Finding, Subject
 from suite.workload.check.length import check_length
 from suite.workload.check.sampler import check_sampler
@@ -103,8 +102,8 @@ def check_session(
         own_template=own,
         rendered=rendered,
         turns=_matching(turns, session, findings),
-        generation_config=_json(tokenizer_dir / "generation_config.json"),
-        config=_json(tokenizer_dir / "config.json"),
+        generation_config=json_object(tokenizer_dir / "generation_config.json"),
+        config=json_object(tokenizer_dir / "config.json"),
         log=tuple(log),
         context_tokens=context_tokens,
     )
@@ -148,11 +147,3 @@ def _matching(turns: RecordedTurns | None, session: Session, findings: list[Find
         )
     )
     return None
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from suite.untyped import Json, as_dict, as_list
 from suite.workload.importing.draft import Draft
-from suite.workload.importing.interface import Json, Source, as_dict, as_list, messages_in
+from suite.workload.importing.interface import Source, messages_in
 
 _KINDS = {"tool_use", "tool_result", "thinking"}
 

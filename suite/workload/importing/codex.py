@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from suite.untyped import Json, as_dict
 from suite.workload.importing.draft import Draft
-from suite.workload.importing.interface import Json, Source, as_dict
+from suite.workload.importing.interface import Source
 from suite.workload.importing.messages import history_of_items
 
 _ITEMS = {"message", "reasoning", "function_call", "function_call_output"}

@@ -6,16 +6,14 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pydantic import ValidationError
 
 from suite.errors import InvalidInput
 from suite.files import strict_json
+from suite.untyped import Json
 from suite.workload.checks import RESERVED_TEMPLATE_KWARGS
 from suite.workload.session import Sampling, Session, Tool, parse_session
-
-Json = dict[str, Any]
 
 _ROLES = {"developer": "system", "function": "tool", "model": "assistant", "human": "user", "gpt": "assistant"}
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from suite.untyped import Json, as_list
 from suite.workload.importing.draft import Draft
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,16 +35,6 @@ class Importer(Protocol):
 
     def read(self, source: Source) -> Iterator[Draft]:
         """Every conversation in the file."""
-
-
-def as_dict(value: Any) -> Json:
-    """The value, or an empty object."""
-    return value if isinstance(value, dict) else {}
-
-
-def as_list(value: Any) -> list[Any]:
-    """The value, or an empty list."""
-    return value if isinstance(value, list) else []
 
 
 def messages_in(value: Any) -> list[Json]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from suite.workload.importing.interface import Json, as_dict, as_list
+from suite.untyped import Json, as_dict, as_list
 
 SAMPLING_KEYS = (
     "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",

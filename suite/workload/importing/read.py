@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.errors import InvalidInput
+from suite.untyped import json_or_none
 from suite.workload.importing.anthropic_json import AnthropicJson
 from suite.workload.importing.codex import Rollout
 from suite.workload.importing.draft import Built, build
@@ -86,21 +86,14 @@ def read_source(path: Path) -> Source:
         raise InvalidInput(f"cannot be read: {error.strerror}", where=str(path)) from error
     except UnicodeDecodeError as error:
         raise InvalidInput("not UTF-8 text", where=str(path)) from error
-    value = _json(text)
+    value = json_or_none(text)
     return Source(path=path, text=text, value=value, lines=() if value is not None else tuple(_lines(text)))
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _lines(text: str) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         if line.startswith("{"):
-            value = _json(line)
+            value = json_or_none(line)
             if isinstance(value, dict):
                 yield value
 

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from suite.untyped import Json, as_dict, as_list
 from suite.workload.importing.draft import Draft
-from suite.workload.importing.interface import Json, Source, as_dict, as_list
+from suite.workload.importing.interface import Source
 
 _ROLES = {
     "human": "user", "user": "user", "gpt": "assistant", "chatgpt": "assistant",

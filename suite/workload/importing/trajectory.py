@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from suite.untyped import Json, as_dict
 from suite.workload.importing.draft import Draft
-from suite.workload.importing.interface import Json, Source, as_dict, messages_in
+from suite.workload.importing.interface import Source, messages_in
 
 
 class Trajectory:

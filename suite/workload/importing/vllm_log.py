@@ -7,10 +7,10 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+from suite.untyped import Json, as_dict, as_list, json_or_none
 from suite.workload.importing.draft import Draft
-from suite.workload.importing.interface import Json, Source, as_dict, as_list, messages_in
+from suite.workload.importing.interface import Source, messages_in
 from suite.workload.importing.markup import messages_of_prompt
 from suite.workload.importing.messages import SAMPLING_KEYS
 
@@ -66,7 +66,7 @@ def _requests(text: str) -> list[_Request]:
             if groups.get("prompt"):
                 request.prompt = _literal(groups["prompt"])
             if groups.get("body"):
-                request.body = as_dict(_json(groups["body"]))
+                request.body = as_dict(json_or_none(groups["body"]))
             if groups.get("text"):
                 request.output = _literal(groups["text"])
             if groups.get("params"):
@@ -81,13 +81,6 @@ def _literal(text: str) -> str | None:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
     return value if isinstance(value, str) else None
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _draft(request: _Request) -> Draft | None:

@@ -10,14 +10,13 @@ from typing import Any
 
 from suite import __version__
 from suite.errors import RunFailed
+from suite.untyped import Json
 from suite.workload.checks import message_texts
 from suite.workload.literals import occurrences
 from suite.workload.scrub.private_map import PrivateMap
 from suite.workload.scrub.pseudonyms import TokenCounter
 from suite.workload.scrub.text import TextScrubber
 from suite.workload.session import Session, parse_session
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
