@@ -56,7 +56,7 @@ class Answer:
         )
 
 
-def answer_of(path: str, request_body: bytes, body: bytes, content_type: str, content_encoding: str = "") -> Answer:
+def answer_of(path: str, body: bytes, content_type: str, content_encoding: str = "") -> Answer:
     """Put the answer together. Never raises: what cannot be read is named in `problems`."""
     if content_encoding and content_encoding.lower() != "identity":
         try:

@@ -59,7 +59,6 @@ def read_exchange(raw: RawExchange, number: int) -> Exchange | None:
         headers = raw.response_headers
         answer = answer_of(
             raw.path,
-            raw.request_body,
             raw.response_body,
             headers.get("content-type", ""),
             headers.get("content-encoding", ""),

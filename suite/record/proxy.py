@@ -158,7 +158,6 @@ class _Tape:
     _first_ms: float | None = None
     _size: int = 0
     _pieces: int = 0
-    _request_body: bytes = b""
     _response_headers: dict[str, str] = field(default_factory=dict)
     _response_body: bytearray = field(default_factory=bytearray)
 
@@ -168,7 +167,6 @@ class _Tape:
         self.held = any(key in text for key in self.keys)
         if self.held:
             body = withhold(text, self.keys).encode()
-        self._request_body = body
         self._write(
             "request",
             time=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -201,9 +199,9 @@ class _Tape:
         if self.held:
             answer = answer_of(
                 self.path,
-                self._request_body,
                 bytes(self._response_body),
                 self._response_headers.get("content-type", ""),
+                self._response_headers.get("content-encoding", ""),
             )
             self._write("answer", answer=json.loads(withhold(json.dumps(without_ids(answer).to_json()), self.keys)))
         self._write("end", ms=self._ms(), how=how, **({"error": error} if error else {}))

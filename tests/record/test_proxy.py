@@ -391,6 +391,18 @@ class TestKeys:
         assert running.counts is not None
         assert running.counts.withheld == 1
 
+    def test_a_key_in_the_text_of_a_compressed_answer(self, fake: Fake, tmp_path: Path) -> None:
+        body = {
+            "model": "fake",
+            "messages": [{"role": "user", "content": f"say {KEY}"}],
+            "do": {"answer": answer(f"it is {KEY}"), "compressed": True},
+        }
+        with proxy(url(fake), tmp_path) as running:
+            httpx2.post(running.url + PATH, json=body, headers={"Authorization": f"Bearer {KEY}"})
+        result = write_sessions(tmp_path, name="s")
+        assert KEY not in self.texts(tmp_path)
+        assert result.written[0].built.session.messages[1].content == f"it is {WITHHELD}"
+
     def test_a_placeholder_is_no_key(self, fake: Fake, tmp_path: Path) -> None:
         with proxy(url(fake), tmp_path) as running:
             httpx2.post(

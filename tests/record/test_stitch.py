@@ -221,7 +221,7 @@ class TestAnswers:
                 ),
             ]
         )
-        answer = answer_of("/v1/chat/completions", b"{}", body, "text/event-stream; charset=utf-8")
+        answer = answer_of("/v1/chat/completions", body, "text/event-stream; charset=utf-8")
         assert answer.problems == ()
         assert answer.done
         assert (answer.prompt_token_ids, answer.choices[0].token_ids) == ((1, 2), (3,))
@@ -235,7 +235,7 @@ class TestAnswers:
         assert Answer.from_json(answer.to_json()) == answer
 
     def test_a_cut_stream_is_not_done(self) -> None:
-        answer = answer_of("/v1/chat/completions", b"{}", chat_chunk(0, content="Half"), "text/event-stream")
+        answer = answer_of("/v1/chat/completions", chat_chunk(0, content="Half"), "text/event-stream")
         assert not answer.done
         assert answer.choices[0].message["content"] == "Half"
         assert answer.problems == ("the stream ends before its [DONE]",)
@@ -247,17 +247,15 @@ class TestAnswers:
             {"type": "function_call", "call_id": "c", "name": "run", "arguments": "{}"},
         ]
         whole = {"id": "r", "status": "completed", "output": output}
-        plain = answer_of("/v1/responses", b"{}", json.dumps(whole).encode(), "application/json")
+        plain = answer_of("/v1/responses", json.dumps(whole).encode(), "application/json")
         items = [{"type": "response.output_item.done", "item": item} for item in output]
         last = {"type": "response.completed", "response": whole}
         stream = b"".join(f"event: {v['type']}\ndata: {json.dumps(v)}\n\n".encode() for v in [*items, last])
-        streamed = answer_of("/v1/responses", b"{}", stream, "text/event-stream")
+        streamed = answer_of("/v1/responses", stream, "text/event-stream")
         assert plain == streamed
         assert plain.choices[0].message["reasoning_content"] == "hm"
         assert plain.choices[0].message["tool_calls"][0]["id"] == "c"
-        cut = answer_of(
-            "/v1/responses", b"{}", b"".join(stream.split(b"event: response.completed")[:1]), "text/event-stream"
-        )
+        cut = answer_of("/v1/responses", b"".join(stream.split(b"event: response.completed")[:1]), "text/event-stream")
         assert (cut.done, cut.choices[0].message["content"]) == (False, "Hello")
 
     @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
@@ -267,21 +265,21 @@ class TestAnswers:
 
         body = json.dumps({"choices": [{"text": "hi", "finish_reason": "stop"}]}).encode()
         packed = gzip.compress(body) if encoding == "gzip" else zlib.compress(body)
-        answer = answer_of("/v1/completions", b"{}", packed, "application/json", encoding)
+        answer = answer_of("/v1/completions", packed, "application/json", encoding)
         assert answer.choices[0].message["content"] == "hi"
-        assert answer_of("/v1/completions", b"{}", packed, "application/json", "br").problems
+        assert answer_of("/v1/completions", packed, "application/json", "br").problems
 
     @given(st.binary(max_size=300), st.sampled_from(["/v1/chat/completions", "/v1/completions", "/v1/responses"]))
     def test_any_bytes_are_read_or_named(self, body: bytes, path: str) -> None:
         for kind in ("application/json", "text/event-stream", ""):
-            answer = answer_of(path, b"{}", body, kind)
+            answer = answer_of(path, body, kind)
             assert answer.choices or answer.problems
 
     @given(JSON)
     def test_any_json_is_read_or_named(self, value: Any) -> None:
         for path in ("/v1/chat/completions", "/v1/completions", "/v1/responses"):
-            answer_of(path, b"{}", json.dumps(value).encode(), "application/json")
-            answer_of(path, b"{}", f"data: {json.dumps(value)}\n\n".encode(), "text/event-stream")
+            answer_of(path, json.dumps(value).encode(), "application/json")
+            answer_of(path, f"data: {json.dumps(value)}\n\n".encode(), "text/event-stream")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -69,10 +70,12 @@ class Fake:
             do = {}
         if "pieces" not in do:
             data = json.dumps(do.get("answer", answer())).encode()
-            status = do.get("status", 200)
+            status, encoding = do.get("status", 200), b""
+            if do.get("compressed"):
+                data, encoding = gzip.compress(data), b"content-encoding: gzip\r\n"
             writer.write(
                 b"HTTP/1.1 %d X\r\ncontent-type: application/json\r\nx-request-id: r1\r\nset-cookie: a=b\r\n"
-                b"content-length: %d\r\n\r\n" % (status, len(data)) + data
+                b"%bcontent-length: %d\r\n\r\n" % (status, encoding, len(data)) + data
             )
             await writer.drain()
             return True
