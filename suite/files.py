@@ -14,6 +14,8 @@ from typing import Any
 from suite.errors import InvalidInput, MissingPrerequisite
 
 _READ_BYTES = 1 << 20
+PRIVATE = 0o600
+"""Mode of a file that only its owner may read."""
 
 
 def canonical_json(value: Any) -> bytes:
@@ -45,8 +47,13 @@ def sha256_file(path: Path) -> str:
     return digest.hexdigest()
 
 
-def write_atomic(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Write `data` so that `path` is either the old file or the whole new one, also after a crash.
+
+    Args:
+        path: Its folder is made where it is absent.
+        data: The whole content.
+        mode: Permissions from the first byte on, less what the umask takes.
 
     Raises:
         MissingPrerequisite: the disk is full; nothing is left behind.
@@ -54,7 +61,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
-        with temporary.open("wb") as stream:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from suite.agent.events import AgentFailure
+from suite.agent.events import AgentFailure, write_whole
 
 JOURNAL_NAME = "chunks.jsonl"
 _READ_BYTES = 1 << 22
@@ -68,14 +68,7 @@ def start_journal(folder: Path, journal: Journal) -> None:
     """Begin a capture in `folder`: all chunks of an earlier one are removed."""
     for stale in (*folder.glob("chunk-*.safetensors"), *folder.glob(".chunk-*.tmp")):
         stale.unlink()
-    path = folder / JOURNAL_NAME
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        temporary.write_text(json.dumps(asdict(journal)) + "\n")
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_whole(folder / JOURNAL_NAME, f"{json.dumps(asdict(journal))}\n".encode())
 
 
 def record_chunk(folder: Path, chunk: ChunkFile) -> None:

@@ -83,17 +83,26 @@ class Events:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write canonical JSON to a temporary name, then rename; nothing is left behind where that fails.
+    """Write canonical JSON, whole or not at all.
 
     Raises:
         OSError: the disk is full, for instance.
         ValueError: `value` holds NaN or an infinity.
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    write_whole(path, f"{text}\n".encode())
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file to a temporary name, then rename; nothing is left behind where that fails.
+
+    Raises:
+        OSError: the disk is full, for instance.
+    """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8") as stream:
-            stream.write(text + "\n")
+        with temporary.open("wb") as stream:
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)

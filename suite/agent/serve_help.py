@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from suite.agent.events import AgentFailure, Events
+from suite.agent.events import AgentFailure, Events, write_whole
 
 
 def run(request: dict[str, Any], events: Events) -> None:
@@ -25,10 +25,7 @@ def run(request: dict[str, Any], events: Events) -> None:
     text = serve_help()
     if "--max-model-len" not in text:
         raise AgentFailure("engine", "`vllm serve --help=all` did not list the flags", "this vLLM may be too old")
-    out = Path(request["out"])
-    temporary = out / ".serve-help.txt.tmp"
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(out / "serve-help.txt")
+    write_whole(Path(request["out"]) / "serve-help.txt", text.encode())
 
 
 def serve_help() -> str:

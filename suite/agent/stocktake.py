@@ -6,7 +6,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-from suite.agent.events import Events
+from suite.agent.events import Events, write_whole
 from suite.agent.inventory import collect_inventory, inventory_bytes
 
 
@@ -19,7 +19,4 @@ def run(request: dict[str, Any], events: Events) -> None:
     own = None
     if request["own_environment"]:
         own = sorted({Path(sysconfig.get_paths()[name]) for name in ("purelib", "platlib")})
-    out = Path(request["out"])
-    temporary = out / ".inventory.json.tmp"
-    temporary.write_bytes(inventory_bytes(collect_inventory(site_packages=own)))
-    temporary.replace(out / "inventory.json")
+    write_whole(Path(request["out"]) / "inventory.json", inventory_bytes(collect_inventory(site_packages=own)))

@@ -123,7 +123,7 @@ class _Lines:
 
 def _report(result: Result, tokenizer: Path | None, chat_template: Path | None) -> None:
     from suite.cli.workload import read_template
-    from suite.files import write_atomic
+    from suite.files import PRIVATE, write_atomic
 
     template = read_template(chat_template)
     for one in result.written:
@@ -140,8 +140,7 @@ def _report(result: Result, tokenizer: Path | None, chat_template: Path | None) 
         except SuiteError as error:
             click.echo(f"  no token ids in the session: {error.message}")
             continue
-        write_atomic(one.path, session.to_json())
-        one.path.chmod(0o600)
+        write_atomic(one.path, session.to_json(), mode=PRIVATE)
         assert session.recorded is not None
         click.echo(f"  the server's {len(session.recorded.token_ids):,} token ids are in it")
     for problem in result.problems:

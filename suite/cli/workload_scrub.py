@@ -53,9 +53,9 @@ def command(
     that literals can still be compared. The names of this machine and of its user are replaced without being asked.
     Read the diff before you publish: no detector knows what only you know to be private.
     """
-    from suite.files import write_atomic
+    from suite.files import PRIVATE, write_atomic
     from suite.workload.scrub.own import own_words
-    from suite.workload.scrub.private_map import PrivateMap, load_map, write_private
+    from suite.workload.scrub.private_map import PrivateMap, load_map
     from suite.workload.scrub.review import review
     from suite.workload.scrub.session import scrub_session
     from suite.workload.scrub.tokens_kept import TokenizerCounter
@@ -76,9 +76,9 @@ def command(
         click.confirm(f"write {out}?", abort=True)
     else:
         _summary(result)
-    write_private(map_file, private.to_json())
+    write_atomic(map_file, private.to_json(), mode=PRIVATE)
     if diff is not None:
-        write_private(diff, "\n".join([*lines, ""]).encode())
+        write_atomic(diff, "\n".join([*lines, ""]).encode(), mode=PRIVATE)
         click.echo(f"{diff}: {sum(line.startswith('+') for line in lines)} changed lines, private")
     write_atomic(out, result.session.to_json())
     click.echo(f"{out}: scrubbed; read it with `suite workload show {out}`")

@@ -10,7 +10,7 @@ from typing import Any
 
 from suite import __version__
 from suite.errors import InvalidInput
-from suite.files import write_atomic
+from suite.files import PRIVATE, write_atomic
 from suite.record.exchange import Exchange, read_exchange
 from suite.record.journal import read_journals
 from suite.record.stitch import Thread, stitch
@@ -69,10 +69,8 @@ def write_sessions(folder: Path, *, name: str) -> Result:
             continue
         path = out / f"{own}.json"
         turns = _turns(thread, one)
-        write_atomic(path, one.session.to_json())
-        write_atomic(turns_file(path), turns.to_json())
-        for file in (path, turns_file(path)):
-            file.chmod(0o600)
+        write_atomic(path, one.session.to_json(), mode=PRIVATE)
+        write_atomic(turns_file(path), turns.to_json(), mode=PRIVATE)
         written.append(Written(path=path, built=one, turns=turns, notes=tuple(_notes(thread, turns))))
     return Result(written=tuple(written), num_exchanges=len(recording.exchanges), problems=tuple(problems))
 

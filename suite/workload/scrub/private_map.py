@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,19 +67,3 @@ def load_map(path: Path) -> PrivateMap:
         raise InvalidInput(f"schema version {file.schema_version} is newer", where=str(path), hint="update suite")
     entries = [Entry(kind=v.kind, value=v.value, pseudonym=v.pseudonym, count=v.count) for v in file.values]
     return PrivateMap(key=bytes.fromhex(file.key), entries=entries)
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner can read, from its first byte on, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
