@@ -50,7 +50,6 @@ def of_compose(data: bytes, *, service: str | None, environment: Mapping[str, st
         environment=variables | inner,
         passed_on=tuple(passed_on),
         mounts=_mounts(_fill(chosen.get("volumes"), environment, where)),
-        gpus=_gpus(chosen),
     )
 
 
@@ -141,16 +140,3 @@ def _mounts(value: Any) -> dict[str, str]:
             if inside.startswith("/") and host.startswith(("/", ".", "~")):
                 found[inside] = host
     return found
-
-
-def _gpus(service: dict[str, Any]) -> str | None:
-    if service.get("gpus") is not None:
-        return str(service["gpus"])
-    node: Any = service
-    for key in ("deploy", "resources", "reservations", "devices"):
-        node = node.get(key) if isinstance(node, dict) else None
-    for device in node if isinstance(node, list) else []:
-        if isinstance(device, dict):
-            identifiers = device.get("device_ids")
-            return ",".join(map(str, identifiers)) if isinstance(identifiers, list) else str(device.get("count", "all"))
-    return None if service.get("runtime") != "nvidia" else "all"

@@ -6,6 +6,7 @@ from typing import Any
 
 from suite.adopt.invocation import Invocation, inside_image
 from suite.errors import InvalidInput
+from suite.image.reference import parse_reference
 from suite.untyped import as_dict
 
 
@@ -33,7 +34,6 @@ def of_container(container: dict[str, Any], image: dict[str, Any] | None = None)
         arguments=arguments,
         environment=environment | inner,
         mounts=_mounts(container.get("Mounts")),
-        gpus=_gpus(as_dict(container.get("HostConfig"))),
         image_digests=_digests(container, image, config["Image"]),
     )
 
@@ -42,23 +42,12 @@ def _digests(container: dict[str, Any], image: dict[str, Any] | None, name: str)
     found = {}
     if isinstance(config := container.get("Image"), str) and config.startswith("sha256:"):
         found["config_digest"] = config
-    repository = name.partition("@")[0]
-    last = repository.rpartition(":")
-    repository = last[0] if last[0] and "/" not in last[2] else repository
+    repository = parse_reference(name).repository
     for text in _list((image or {}).get("RepoDigests")):
         known, _, digest = text.partition("@")
         if digest and known.removeprefix("docker.io/") == repository.removeprefix("docker.io/"):
             found["digest"] = digest
     return found
-
-
-def _gpus(host: dict[str, Any]) -> str | None:
-    requests = host.get("DeviceRequests")
-    for request in requests if isinstance(requests, list) else []:
-        if isinstance(request, dict):
-            identifiers = _list(request.get("DeviceIDs"))
-            return ",".join(identifiers) if identifiers else str(request.get("Count", "all"))
-    return None
 
 
 def _mounts(value: Any) -> dict[str, str]:

@@ -40,8 +40,6 @@ class Invocation:
     """Variables that were taken from the caller's environment: their values are not known."""
     mounts: Mapping[str, str] = field(default_factory=dict)
     """Folder inside -> folder on the host."""
-    gpus: str | None = None
-    """What was asked for, as it was written; None if no GPU was given."""
     image_digests: Mapping[str, str] = field(default_factory=dict)
     """Digests that the engine knows of the image: `digest` (of a registry) and `config_digest`."""
 
@@ -78,10 +76,10 @@ def _words(text: str) -> list[str]:
         lexer = shlex.shlex(joined, posix=True, punctuation_chars="();<>|&")
         lexer.whitespace_split = True
         lexer.commenters = ""
-        # A `#` begins a comment only at the start of a word.
         words = list(lexer)
     except ValueError as error:
         raise InvalidInput(f"cannot be read as shell text: {error}", where=_WHERE, hint="close the quote") from error
+    # A `#` begins a comment only at the start of a word.
     if "#" in {word[:1] for word in words}:
         words = words[: next(index for index, word in enumerate(words) if word.startswith("#"))]
     # What follows a pipe or a redirection is not the server's.
@@ -147,7 +145,6 @@ def _docker(words: list[str], variables: Mapping[str, str]) -> Invocation:
     environment: dict[str, str] = {}
     passed_on: list[str] = []
     mounts: dict[str, str] = {}
-    gpus: str | None = None
     entrypoint: list[str] | None = None
     index = 0
     while index < len(words) and words[index].startswith("-"):
@@ -164,12 +161,8 @@ def _docker(words: list[str], variables: Mapping[str, str]) -> Invocation:
             passed_on.append(f"the file {value}")
         elif name in ("--volume", "--mount"):
             mounts |= _mount(name, value)
-        elif name == "--gpus" or (
-            name in ("--device", "--runtime") and ("gpu" in value or value in ("nvidia", "/dev/kfd"))
-        ):
-            gpus = value if gpus is None else f"{gpus},{value}"
         elif name == "--entrypoint":
-            entrypoint = shlex.split(value)
+            entrypoint = _words(value)
     if index >= len(words):
         raise InvalidInput("names no image", where=_WHERE, hint="give the whole command")
     image, rest = words[index], words[index + 1 :]
@@ -180,7 +173,6 @@ def _docker(words: list[str], variables: Mapping[str, str]) -> Invocation:
         environment=environment | inner,
         passed_on=tuple(passed_on),
         mounts=mounts,
-        gpus=gpus,
     )
 
 

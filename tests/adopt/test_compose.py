@@ -45,7 +45,6 @@ def test_a_service_is_read_as_compose_reads_it():
     assert dict(found.environment) == {"HF_TOKEN": "", "VLLM_A": "true"}
     assert found.passed_on == ("B",)
     assert dict(found.mounts) == {"/models": "./models", "/y": "/x"}
-    assert found.gpus == "0"
     assert read(LENGTH="1", TAG="v9").image == "vllm/vllm-openai:v9"
 
 
@@ -57,12 +56,10 @@ services:
     entrypoint: [bash, -c]
     command: ["vllm serve m --seed 1 --name $$HOME"]
     environment: [A=1, C]
-    gpus: all
 """
     found = read(text, C="2")
     assert found.arguments == ("m", "--seed", "1", "--name", "$HOME")
     assert dict(found.environment) == {"A": "1", "C": "2"}
-    assert found.gpus == "all"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ CONTAINER = {
         {"Type": "bind", "Source": "/data/m", "Destination": "/models/m"},
         {"Type": "volume", "Source": "/var/lib/docker/x", "Destination": "/cache"},
     ],
-    "HostConfig": {"DeviceRequests": [{"Count": 0, "DeviceIDs": ["0", "1"]}]},
 }
 IMAGE = {
     "RepoDigests": [f"other/name@{CONFIG}", f"docker.io/vllm/vllm-openai@{DIGEST}"],
@@ -32,7 +31,6 @@ def test_a_running_container_tells_its_digest_and_its_own_variables():
     assert found.arguments == ("/models/m", "--seed", "1")
     assert dict(found.environment) == {"VLLM_A": "1"}
     assert dict(found.mounts) == {"/models/m": "/data/m"}
-    assert found.gpus == "0,1"
     assert dict(found.image_digests) == {"digest": DIGEST, "config_digest": CONFIG}
 
 
