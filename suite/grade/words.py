@@ -33,7 +33,6 @@ _SQL = re.compile(r"\s*(?:select|insert|update|delete|alter|create)\b", re.IGNOR
 _SQL_INSIDE = re.compile(r"\b(?:SELECT|INSERT|UPDATE|DELETE)\b")
 _SQL_NAME = re.compile(r"\b(?:from|join|into|update|table)\s+([A-Za-z_]\w*)", re.IGNORECASE)
 _PORT_NEAR = re.compile(r"port|tcp|udp|-p", re.IGNORECASE)
-_EDGES = ".:/-"
 _MAX_WORD = 512
 # Tried in this order; a group's name is the kind, except for those that `kind_of` looks at again.
 _KINDS = re.compile(

@@ -24,8 +24,6 @@ EXP = (
 
 With x = k ln 2 + r, k the nearest integer, exp(x) = 2^k exp(r): Cody and Waite (1980), with ln 2 in two parts."""
 
-EXP_DEGREE = len(EXP) - 1
-
 LOG1P = (
     9.765202324307007e-14,
     0.9999999999499122,

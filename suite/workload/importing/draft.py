@@ -100,7 +100,7 @@ class _Builder:
             role = _ROLES.get(str(raw.get("role")), raw.get("role"))
             self.places.append(None)
             if role != "tool" and self._open:
-                self._cut(index, f"a call of message {self._call_message} has no answer before message {index}")
+                self._cut(f"a call of message {self._call_message} has no answer before message {index}")
                 return
             if role == "system":
                 self._system(index, raw)
@@ -114,9 +114,9 @@ class _Builder:
             else:
                 self.changes.append(f"message {index} has the role {raw.get('role')!r} and was left out")
         if self._open:
-            self._cut(len(self._draft.messages), "its last call has no answer")
+            self._cut("its last call has no answer")
 
-    def _cut(self, index: int, why: str) -> None:
+    def _cut(self, why: str) -> None:
         """End before the message whose calls stay open: an answer that nobody gave is not made up."""
         place = next(i for i, m in enumerate(self.messages) if m.get("tool_calls") and self._is_open(m))
         self.messages = self.messages[:place]
