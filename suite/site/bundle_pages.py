@@ -15,6 +15,7 @@ from suite.compare.comparison import MUST_NOT
 from suite.errors import SuiteError
 from suite.manifest.lock import Lock
 from suite.site.answers import answers
+from suite.site.bundle_facts import first_rank, object_in
 from suite.site.charts import class_bar, histogram, strip_paths
 from suite.site.data import BundleFacts, Site
 from suite.site.facts import RowFacts, plain
@@ -120,7 +121,7 @@ def _page(view: _View, renderer: Renderer) -> bytes:
     bundle = reopened(facts)
     lock, reference = bundle.lock(), bundle.lock("reference-lock.json")
     headlines = bundle.record.headlines
-    receipt = _object(bundle, "receipt.json")
+    receipt = object_in(bundle, "receipt.json")
     return renderer.page(
         "bundle.html",
         path=facts.page,
@@ -154,7 +155,7 @@ def _page(view: _View, renderer: Renderer) -> bytes:
         log=_log(bundle),
         log_limit=LOG_SHOWN,
         command=command_of(lock, weights=facts.weights),
-        performance=_object(bundle, "performance.json"),
+        performance=object_in(bundle, "performance.json"),
         guide_page=f"guides/{slug(facts.gpu)}/{slug(facts.model)}.html",
         viewed_files=[
             (name, sha256, "engine.log.txt" if name == LOG_NAME else name) for name, sha256 in facts.file_hashes
@@ -185,8 +186,7 @@ def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 def environment_rows(receipt: dict[str, Any]) -> list[tuple[str, str]]:
     """Machine, driver, packages and variables, as the engine's first worker reported them."""
-    ranks = receipt.get("ranks")
-    first = ranks[0] if isinstance(ranks, list) and ranks and isinstance(ranks[0], dict) else {}
+    first = first_rank(receipt)
     rows = [("vllm", plain(receipt.get("vllm"))), ("python", plain(first.get("python")))]
     for part in ("device", "torch", "parallel", "packages", "environment"):
         values = first.get(part)
@@ -197,8 +197,7 @@ def environment_rows(receipt: dict[str, Any]) -> list[tuple[str, str]]:
 
 def receipt_tables(receipt: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
     """Kernels by layer group of the first worker: title, columns, rows."""
-    ranks = receipt.get("ranks")
-    first = ranks[0] if isinstance(ranks, list) and ranks and isinstance(ranks[0], dict) else {}
+    first = first_rank(receipt)
     shapes = (
         ("Attention layers", "attention", ("count", "layer", "backend", "implementation", "kv_cache_dtype", "k_scale")),
         ("Linear layers", "linear", ("count", "layer", "quant_method", "scheme", "kernels", "weight_dtype")),
@@ -226,10 +225,3 @@ def _log(bundle: Bundle) -> str:
         return bundle.read(LOG_NAME).decode("utf-8", errors="replace")
     except SuiteError:
         return ""
-
-
-def _object(bundle: Bundle, name: str) -> dict[str, Any]:
-    try:
-        return bundle.json_object(name)
-    except SuiteError:
-        return {}
