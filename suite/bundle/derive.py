@@ -10,7 +10,8 @@ from suite.capture.store import Capture
 from suite.manifest.diff import Difference, entailed, factors
 from suite.manifest.lock import Lock
 from suite.stack.effective import all_reduce_routes
-from suite.stack.receipt_view import kv_scales
+from suite.stack.receipt_view import first_rank, kv_scales
+from suite.untyped import as_dict, as_list
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,11 +90,9 @@ _PART_OF = {"kv_cache_scales": "kv_cache_dtype"}
 
 def device(receipt: dict[str, Any]) -> str | None:
     """What the first rank computed on, for instance `Intel Xeon 6980P (x86_64)`; None where a receipt does not say."""
-    ranks = receipt.get("ranks")
-    rank = ranks[0] if isinstance(ranks, list) and ranks else None
-    found = rank.get("device") if isinstance(rank, dict) else None
-    name = found.get("name") if isinstance(found, dict) else None
-    if not isinstance(name, str) or not isinstance(found, dict):
+    found = as_dict(first_rank(receipt).get("device"))
+    name = found.get("name")
+    if not isinstance(name, str):
         return None
     architecture = found.get("compute_capability") or found.get("architecture")
     return (f"{name} ({architecture})" if isinstance(architecture, str) else name)[:200]
@@ -104,26 +103,22 @@ def effective(receipt: dict[str, Any]) -> dict[str, Any]:
 
     KV scales tell caches of one dtype apart; of the communication only what two and more ranks use is told.
     """
-    settings = receipt.get("effective")
-    found = dict(settings) if isinstance(settings, dict) else {}
-    ranks = receipt.get("ranks")
-    rank = ranks[0] if isinstance(ranks, list) and ranks else {}
-    layers = rank.get("linear") if isinstance(rank, dict) else None
+    found = dict(as_dict(receipt.get("effective")))
+    rank = first_rank(receipt)
+    layers = rank.get("linear")
     if isinstance(layers, list):
         names = {
             str(kernel)
             for layer in layers
             if isinstance(layer, dict)
-            for kernel in (layer.get("kernels") or [layer.get("quant_method")])
+            for kernel in (as_list(layer.get("kernels")) or [layer.get("quant_method")])
         }
         found["linear kernels"] = sorted(names)
     return found | _beside(rank)
 
 
-def _beside(rank: Any) -> dict[str, Any]:
+def _beside(rank: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if not isinstance(rank, dict):
-        return found
     attention, parallel, graphs = rank.get("attention"), rank.get("parallel"), rank.get("graphs")
     if isinstance(attention, list):
         found["kv_cache_scales"] = kv_scales([layer for layer in attention if isinstance(layer, dict)])

@@ -28,6 +28,7 @@ from suite.site.facts import (
     plain,
 )
 from suite.site.scan import Found
+from suite.stack.receipt_view import first_rank
 from suite.untyped import as_dict, as_text
 
 _MIB = 1 << 20
@@ -243,12 +244,6 @@ def object_in(bundle: Bundle, name: str) -> dict[str, Any]:
         return bundle.json_object(name)
     except SuiteError:
         return {}
-
-
-def first_rank(receipt: dict[str, Any]) -> dict[str, Any]:
-    """What a receipt says of the first worker; an empty object where it says nothing."""
-    ranks = receipt.get("ranks")
-    return as_dict(ranks[0]) if isinstance(ranks, list) and ranks else {}
 
 
 def _device(receipt: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from suite.compare.comparison import MUST_NOT
 from suite.errors import SuiteError
 from suite.manifest.lock import Lock
 from suite.site.answers import answers
-from suite.site.bundle_facts import first_rank, object_in
+from suite.site.bundle_facts import object_in
 from suite.site.charts import class_bar, histogram, strip_paths
 from suite.site.data import BundleFacts, Site
 from suite.site.facts import RowFacts, plain
@@ -25,6 +25,7 @@ from suite.site.launches import ManifestFacts, command_of
 from suite.site.rendering import Renderer
 from suite.site.reopen import reopened
 from suite.site.slugs import slug
+from suite.stack.receipt_view import first_rank
 
 LOG_NAME = "engine.log"
 LOG_SHOWN = 24_000

@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from suite.stack.effective import KvCapacity, all_reduce_routes, kv_label
-from suite.untyped import as_dict
+from suite.untyped import as_dict, as_list
 
 Rows = list[tuple[str, str]]
 _GIB = 1 << 30
+
+
+def first_rank(receipt: dict[str, Any]) -> dict[str, Any]:
+    """What the first worker reported; an empty object where a receipt holds no worker."""
+    ranks = as_list(receipt.get("ranks"))
+    return as_dict(ranks[0]) if ranks else {}
 
 
 def receipt_rows(receipt: dict[str, Any]) -> Rows:
@@ -16,9 +22,8 @@ def receipt_rows(receipt: dict[str, Any]) -> Rows:
 
     A receipt may come from a stranger's bundle: whatever has not the form it should have is passed over.
     """
-    ranks = receipt.get("ranks")
-    rank = ranks[0] if isinstance(ranks, list) and ranks else None
-    if not isinstance(rank, dict):
+    rank = first_rank(receipt)
+    if not rank:
         return []
     rows: Rows = [("vLLM", str(receipt.get("vllm")))] if "vllm" in receipt else []
     rows += [("attention", text) for text in map(_attention, _records(rank, "attention"))]
@@ -28,7 +33,7 @@ def receipt_rows(receipt: dict[str, Any]) -> Rows:
     runner = str(rank.get("model_runner"))
     rows.append(("model runner", runner))
     rows.append(("graphs", _graphs(graphs)))
-    rows.append(("ranks", str(len(ranks) if isinstance(ranks, list) else 0)))
+    rows.append(("ranks", str(len(receipt["ranks"]))))
     if routes := all_reduce_routes(parallel):
         rows.append(("all-reduce", ", then ".join(routes)))
     if parallel.get("nccl") is not None:

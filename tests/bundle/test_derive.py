@@ -1,6 +1,6 @@
 import pytest
 
-from suite.bundle.derive import contrast, device
+from suite.bundle.derive import contrast, device, effective
 from suite.stack.engine_log import read_log
 from tests.bundle.world import lock, receipt
 
@@ -135,3 +135,10 @@ def test_another_all_reduce_follows_from_the_ranks_and_is_a_factor_by_itself():
     other = ranks(2, ca_comm=False, pynccl_comm=True)
     found = contrast(wider, wider, reference_receipt=two, candidate_receipt=other)
     assert [f.key for f in found.factors] == ["all_reduce"]
+
+
+@pytest.mark.parametrize("kernels", [5, None, "Marlin", {}])
+def test_kernels_of_another_form_are_passed_over(kernels):
+    assert effective({"ranks": [{"linear": [{"kernels": kernels, "quant_method": "fp8"}]}]}) == {
+        "linear kernels": ["fp8"]
+    }
