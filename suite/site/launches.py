@@ -12,7 +12,8 @@ from suite.manifest.load import SUFFIXES, Loader
 from suite.manifest.schema import Manifest
 from suite.site.facts import plain
 from suite.site.keys import key_of
-from suite.stack.launch import Launch, Launchable, launch, shell_text
+from suite.stack.launch import Launch, launch, shell_text
+from suite.stack.launchable import Launchable
 
 
 class Kept(Protocol):

