@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from suite.card.html import Cells, read_html
+from suite.card.values import flat_values
 from suite.errors import InvalidInput
-from suite.files import strict_json
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 MAX_BYTES = 1 << 20
 _PIECE = 800
 """Characters of one statement: what is looked for is said in one breath, and patterns take time."""
-MAX_VALUES = 50_000
-MAX_DEPTH = 40
 
 Kind = Literal["prose", "cell", "data", "command", "output"]
 
@@ -121,12 +118,6 @@ def parse_document(text: str, *, where: str = "card") -> Document:
     return Document(statements=tuple(builder.statements), tables=tuple(builder.tables))
 
 
-@dataclass(kw_only=True, slots=True)
-class _Cells:
-    rows: list[list[str]] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-
-
 class _Builder:
     def __init__(self, where: str) -> None:
         self.where = where
@@ -170,7 +161,7 @@ class _Builder:
     def _data(self, text: str, *, line: int, kind: str, strict: bool) -> bool:
         """Flatten YAML, TOML or JSON into statements; whether it was any."""
         try:
-            found = list(_flat(text, line=line, kind=kind, where=self.where))
+            found = list(flat_values(text, line=line, kind=kind, where=self.where))
         except InvalidInput:
             if strict:
                 raise
@@ -221,7 +212,7 @@ class _Builder:
                 )  # fmt: skip
 
     def _table(self, tokens: list[Token], index: int) -> int:
-        cells = _Cells()
+        cells = Cells()
         while tokens[index].type != "table_close":
             token = tokens[index]
             if token.type == "tr_open":
@@ -233,7 +224,7 @@ class _Builder:
         self._add_table(cells)
         return index + 1
 
-    def _add_table(self, cells: _Cells) -> None:
+    def _add_table(self, cells: Cells) -> None:
         if not cells.rows:
             return
         width = max(map(len, cells.rows))
@@ -286,54 +277,11 @@ class _Builder:
                 self.statements.append(Statement(kind=kind_, text=part[:_PIECE], line=at, section=self.section))
 
     def _html(self, html: str, line: int) -> None:
-        reader = _Html(line)
-        reader.feed(html)
-        reader.close()
-        for cells in reader.tables:
+        tables, texts = read_html(html, line)
+        for cells in tables:
             self._add_table(cells)
-        for at, text in reader.texts:
+        for at, text in texts:
             self._prose(text, at)
-
-
-class _Html(HTMLParser):
-    """Tables and text of HTML inside Markdown; scripts, styles and comments say nothing."""
-
-    def __init__(self, line: int) -> None:
-        super().__init__()
-        self.first_line = line
-        self.tables: list[_Cells] = []
-        self.texts: list[tuple[int, str]] = []
-        self._open = 0
-        self._silent = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("script", "style"):
-            self._silent += 1
-        elif tag == "table":
-            self.tables.append(_Cells())
-            self._open += 1
-        elif self._open and tag == "tr":
-            self.tables[-1].rows.append([])
-            self.tables[-1].lines.append(self.first_line + self.getpos()[0] - 1)
-        elif self._open and tag in ("td", "th") and self.tables[-1].rows:
-            self.tables[-1].rows[-1].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in ("script", "style"):
-            self._silent = max(0, self._silent - 1)
-        elif tag == "table":
-            self._open = max(0, self._open - 1)
-
-    def handle_data(self, data: str) -> None:
-        text = " ".join(data.split())
-        if not text or self._silent:
-            return
-        if self._open:
-            if self.tables[-1].rows and self.tables[-1].rows[-1]:
-                cell = self.tables[-1].rows[-1][-1]
-                self.tables[-1].rows[-1][-1] = f"{cell} {text}".strip()
-            return
-        self.texts.append((self.first_line + self.getpos()[0] - 1, text))
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -370,67 +318,3 @@ def _plain(inline: Token) -> str:
         elif child.type == "html_inline" and child.content.lower().startswith("<br"):
             parts.append("\n")
     return "".join(parts).strip()
-
-
-def _flat(text: str, *, line: int, kind: str, where: str) -> Iterator[tuple[tuple[str, ...], str, int]]:
-    """(key path, value, line) of every scalar."""
-    if kind == "yaml":
-        yield from _flat_yaml(text, line=line, where=where)
-        return
-    try:
-        value = tomllib.loads(text) if kind == "toml" else strict_json(text.encode(), where=f"{where}:{line}")
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InvalidInput(f"front matter is no TOML: {error}", where=f"{where}:{line}") from error
-    for number, (path, scalar) in enumerate(_walk(value, ())):
-        if number > MAX_VALUES or len(path) > MAX_DEPTH:
-            raise InvalidInput("more values, or deeper ones, than a card has", where=f"{where}:{line}")
-        yield path, scalar, line + _line_of(text, path, scalar)
-
-
-def _walk(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _walk(item, (*path, str(key)))
-    elif isinstance(value, list):
-        for item in value:
-            yield from _walk(item, path)
-    elif value is not None:
-        yield path, str(value)
-
-
-def _line_of(text: str, path: tuple[str, ...], scalar: str) -> int:
-    """Lines before the first line that holds both the key and the value; 0 where none does."""
-    key = path[-1] if path else ""
-    return next((i for i, part in enumerate(text.split("\n")) if key in part and scalar[:60] in part), 0)
-
-
-def _flat_yaml(text: str, *, line: int, where: str) -> Iterator[tuple[tuple[str, ...], str, int]]:
-    import yaml
-
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        # A few aliases can stand for billions of values.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader)):
-            raise InvalidInput("aliases (*) in front matter are not read", where=f"{where}:{line}")
-        root = yaml.compose(text, Loader=loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        at = line + (mark.line if mark else 0)
-        told = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise InvalidInput(f"front matter is no YAML: {told}", where=f"{where}:{at}", hint="mend that line") from error
-    except RecursionError as error:
-        raise InvalidInput("front matter is nested too deeply", where=f"{where}:{line}") from error
-    waiting: list[tuple[tuple[str, ...], Any]] = [] if root is None else [((), root)]
-    seen = 0
-    while waiting:
-        path, node = waiting.pop()
-        seen += 1
-        if seen > MAX_VALUES or len(path) > MAX_DEPTH:
-            raise InvalidInput("more values, or deeper ones, than a card has", where=f"{where}:{line}")
-        if isinstance(node, yaml.MappingNode):
-            pairs = [((*path, str(getattr(key, "value", ""))), item) for key, item in node.value]
-            waiting += reversed(pairs)
-        elif isinstance(node, yaml.SequenceNode):
-            waiting += [(path, item) for item in reversed(node.value)]
-        elif node.value.strip():
-            yield path, " ".join(node.value.split()), line + node.start_mark.line

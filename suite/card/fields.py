@@ -5,23 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from suite.card.finders import (
-    Finder,
+from suite.card.disclosure import Finder
+from suite.card.method_finders import (
     aggregation,
-    backend,
     context,
     direction,
-    hash_of,
-    image,
-    kv_dtype,
     positions,
-    reference_dtype,
-    revision_of,
     said_by,
     spans,
     storage,
     stride,
-    tensor_parallel,
     text_hash,
     vocabulary,
 )
@@ -38,6 +31,7 @@ from suite.card.patterns import (
     TOKENIZER,
     TRUNCATION,
 )
+from suite.card.stack_finders import backend, hash_of, image, kv_dtype, reference_dtype, revision_of, tensor_parallel
 from suite.card.words import Side
 
 Level = Literal["error", "warning"]

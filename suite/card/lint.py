@@ -10,9 +10,10 @@ from typing import Literal
 
 from suite.card.claims import Claim, find_claims
 from suite.card.contradictions import find_contradictions
+from suite.card.disclosure import Disclosure
 from suite.card.document import Document, Statement, read_document
 from suite.card.fields import FIELDS, Field, Level
-from suite.card.finders import Disclosure, weights_of
+from suite.card.stack_finders import weights_of
 from suite.card.words import MEASURING, USING
 
 Status = Literal["disclosed", "missing", "contradictory", "not needed"]
