@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from suite.errors import InvalidInput
+from suite.files import canonical_json
 from suite.manifest.identity import RevisionField
 
 
@@ -152,6 +154,26 @@ def serve_settings(engine: Engine, serve: Serve) -> dict[str, object]:
         settings = {name: value for name, value in settings.items() if name not in _CACHE_SIZES}
     extra = {**settings.pop("extra", {}), **changes.pop("extra", {})}
     return settings | changes | ({"extra": extra} if extra else {})
+
+
+def served_engine(engine: Engine, serve: Serve, *, where: str) -> Engine:
+    """The engine settings of the launched stack; what only serving knows is not among them.
+
+    Args:
+        engine: Settings to measure with.
+        serve: What is served otherwise.
+        where: The stack, for messages.
+
+    Raises:
+        InvalidInput: together they contradict each other.
+    """
+    settings = serve_settings(engine, serve)
+    own = {name: value for name, value in settings.items() if name in Engine.model_fields}
+    try:
+        return Engine.model_validate_json(canonical_json(own))
+    except ValidationError as error:
+        message = str(error.errors(include_url=False)[0]["msg"]).removeprefix("Value error, ")
+        raise InvalidInput(message, where=f"{where}: serve", hint="correct the serve settings") from error
 
 
 def differences(engine: Engine, serve: Serve) -> dict[str, tuple[object, object]]:

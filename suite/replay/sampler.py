@@ -9,11 +9,9 @@ from pydantic import ValidationError
 
 from suite.errors import InvalidInput
 from suite.replay.schema import Sampler
-from suite.workload.session import Session
+from suite.workload.session import SAMPLER_KEYS, Session
 
 Source = Literal["session", "model", "user"]
-
-_KEYS = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
 
 
 def sampler_of(
@@ -43,10 +41,10 @@ def sampler_of(
         raise InvalidInput("--top-p needs --temperature", where="--top-p")
     own = session.sampling.model_dump(exclude_none=True)
     if own.get("temperature"):
-        return _sampler("session", {key: own[key] for key in _KEYS if key in own}, where=session.name)
+        return _sampler("session", {key: own[key] for key in SAMPLER_KEYS if key in own}, where=session.name)
     card = generation_config or {}
     if card.get("do_sample", True) and isinstance(card.get("temperature"), int | float) and card["temperature"] > 0:
-        found = {key: card[key] for key in _KEYS if isinstance(card.get(key), int | float)}
+        found = {key: card[key] for key in SAMPLER_KEYS if isinstance(card.get(key), int | float)}
         for key in found.keys() - {"top_k"}:
             found[key] = float(found[key])
         return _sampler("model", found, where="generation_config.json")

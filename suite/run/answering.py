@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from suite.agent.answer import END_NAME, READY_NAME, SCHEMA_VERSION, answers_name, round_name
-from suite.errors import InvalidInput, RunFailed
+from suite.errors import RunFailed
 from suite.files import canonical_json, read_json, write_atomic
-from suite.manifest.engine import Engine, serve_settings
+from suite.manifest.engine import served_engine
 from suite.manifest.lock import Lock
 from suite.observer import Observer
 from suite.replay.schema import SettingsName
-from suite.run.captures import write_tokens
+from suite.run.captures import checked_inputs, write_tokens
 from suite.run.stack import Stack
 from suite.runtime.interface import AgentCall, Folder
 from suite.stack.engine_arguments import engine_arguments, expected_settings, stack_environment
@@ -144,7 +144,7 @@ def answering(
     # A container's user may be another one.
     folder.chmod(0o777)
     (folder / "inputs").mkdir()
-    write_tokens(folder / "inputs" / "tokens.npy", stack)
+    write_tokens(folder / "inputs", stack)
     failure: list[BaseException] = []
 
     def work() -> None:
@@ -186,12 +186,7 @@ def answering_lock(lock: Lock, settings: SettingsName, *, prefix_caching: bool) 
     """
     engine = lock.engine
     if settings == "serve":
-        served = serve_settings(lock.engine, lock.serve)
-        own = {name: value for name, value in served.items() if name in Engine.model_fields}
-        try:
-            engine = Engine.model_validate_json(canonical_json(own))
-        except ValueError as error:
-            raise InvalidInput(f"{error}", where=f"{lock.name}: serve", hint="correct the serve settings") from error
+        engine = served_engine(lock.engine, lock.serve, where=lock.name)
     if prefix_caching:
         engine = engine.model_copy(update={"enable_prefix_caching": True})
     return lock.model_copy(update={"engine": engine})
@@ -201,11 +196,7 @@ def _call(stack: Stack, lock: Lock, folder: Path, stop_token_ids: Sequence[int])
     def request(paths: Mapping[str, str]) -> dict[str, Any]:
         return {
             "schema_version": SCHEMA_VERSION,
-            "out": paths["out"],
-            "model": paths["model"],
-            "model_files": lock.model_file_hashes,
-            "tokens": f"{paths['inputs']}/tokens.npy",
-            "tokens_sha256": lock.workload.tokens_sha256,
+            **checked_inputs(lock, paths),
             "engine": engine_arguments(lock),
             "expect": expected_settings(lock),
             "stop_token_ids": list(stop_token_ids),

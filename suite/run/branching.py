@@ -24,7 +24,7 @@ from suite.files import canonical_json, read_json, sha256_bytes
 from suite.model.store import only_process
 from suite.observer import Observer
 from suite.replay.rendering import end_token_ids, text_of
-from suite.run.captures import Store, write_tokens
+from suite.run.captures import Store, checked_inputs, write_tokens
 from suite.run.stack import Stack
 from suite.runtime.interface import AgentCall, Folder
 from suite.runtime.staging import agent_digest
@@ -156,7 +156,7 @@ def _run(
         if (folder / RESULT_NAME).is_file():
             observer.note("futures of an earlier run")
         else:
-            write_tokens(folder / "inputs" / "tokens.npy", stack)
+            write_tokens(folder / "inputs", stack)
             stack.runtime.call(_call(stack, job, folder), observer)
             observer.phase("")
         result = read_json(folder / RESULT_NAME)
@@ -170,11 +170,7 @@ def _call(stack: Stack, job: dict[str, Any], folder: Path) -> AgentCall:
     def request(paths: Mapping[str, str]) -> dict[str, Any]:
         return job | {
             "schema_version": SCHEMA_VERSION,
-            "out": paths["out"],
-            "model": paths["model"],
-            "model_files": stack.lock.model_file_hashes,
-            "tokens": f"{paths['inputs']}/tokens.npy",
-            "tokens_sha256": stack.lock.workload.tokens_sha256,
+            **checked_inputs(stack.lock, paths),
         }
 
     return AgentCall(

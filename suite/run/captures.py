@@ -23,6 +23,7 @@ from suite.runtime.interface import AgentCall, Folder
 from suite.runtime.process import free_bytes
 from suite.stack.engine_arguments import engine_arguments, expected_settings, stack_environment
 
+TOKENS_NAME = "tokens.npy"
 SANITY_POSITIONS = 256
 SANITY_MARGIN_NATS = 2.0
 """How far a candidate's mean NLL over the first positions may lie above its reference's. Four-bit weights rounded to
@@ -137,18 +138,14 @@ def _capture(
     if folder.exists() and not resume:
         shutil.rmtree(folder)
     inputs = store.captures / lock.capture_digest / "inputs"
-    write_tokens(inputs / "tokens.npy", stack)
+    write_tokens(inputs, stack)
     write_atomic(store.captures / lock.capture_digest / "lock.json", lock.to_bytes())
 
     def request(paths: Mapping[str, str]) -> dict[str, Any]:
         return {
             "schema_version": 1,
-            "out": paths["out"],
             "heads": paths["heads"],
-            "model": paths["model"],
-            "model_files": lock.model_file_hashes,
-            "tokens": f"{paths['inputs']}/tokens.npy",
-            "tokens_sha256": lock.workload.tokens_sha256,
+            **checked_inputs(lock, paths),
             "engine": engine_arguments(lock),
             "path": lock.capture.path,
             "stride": lock.capture.stride,
@@ -204,11 +201,27 @@ def streamed_name(reference: Capture) -> str:
     return f"streamed-{reference.index_sha256[:12]}.npz"
 
 
-def write_tokens(path: Path, stack: Stack) -> None:
-    """Write a stack's rendered workload as a `.npy` file of int32 token ids."""
+def write_tokens(inputs: Path, stack: Stack) -> None:
+    """Write a stack's rendered workload into its folder of inputs, as a `.npy` file of int32 token ids."""
     buffer = io.BytesIO()
     np.save(buffer, np.array(stack.rendered.token_ids, dtype=np.int32))
-    write_atomic(path, buffer.getvalue())
+    write_atomic(inputs / TOKENS_NAME, buffer.getvalue())
+
+
+def checked_inputs(lock: Lock, paths: Mapping[str, str]) -> dict[str, Any]:
+    """What the request of every job with an engine holds: where it works, and what it reads, with the lock's hashes.
+
+    Args:
+        lock: The stack's.
+        paths: Of the folders `out`, `model` and `inputs`, as the stack sees them; see `write_tokens`.
+    """
+    return {
+        "out": paths["out"],
+        "model": paths["model"],
+        "model_files": lock.model_file_hashes,
+        "tokens": f"{paths['inputs']}/{TOKENS_NAME}",
+        "tokens_sha256": lock.workload.tokens_sha256,
+    }
 
 
 def capture_bytes(*, num_probes: int, hidden_size: int, vocab_size: int, dtype: str, codec: str) -> int:

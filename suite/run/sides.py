@@ -15,6 +15,7 @@ from suite.capture.store import Capture, open_capture
 from suite.errors import InvalidInput
 from suite.files import sha256_bytes
 from suite.observer import Observer
+from suite.run.captures import TOKENS_NAME
 from suite.score.labels import Labels
 from suite.score.turns import NO_TURN
 from suite.workload.rendered import Rendered
@@ -121,7 +122,7 @@ def _bare_labels(side: Side) -> Labels:
 
 def _stored_tokens(capture: Capture) -> NDArray[np.int64] | None:
     """The tokens that a run keeps beside its captures, if they are those of this one."""
-    path = capture.folder.parent / "inputs" / "tokens.npy"
+    path = capture.folder.parent / "inputs" / TOKENS_NAME
     if not path.is_file() or path.stat().st_size > 8 * capture.index.num_tokens + 4096:
         return None
     try:

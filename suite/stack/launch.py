@@ -15,11 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from suite.errors import InvalidInput
-from suite.files import canonical_json
-from suite.manifest.engine import Engine, Serve, serve_settings
+from suite.manifest.engine import Engine, Serve, served_engine
 from suite.manifest.environment import refusal
 from suite.manifest.lock import LockedModel
 from suite.manifest.schema import Hardware, ModelSource
@@ -168,13 +165,7 @@ def shell_text(arguments: Sequence[str], *, wrapped: bool = False) -> str:
 
 
 def _served(stack: Launchable) -> _Served:
-    settings = serve_settings(stack.engine, stack.serve)
-    own = {name: value for name, value in settings.items() if name in Engine.model_fields}
-    try:
-        engine = Engine.model_validate_json(canonical_json(own))
-    except ValidationError as error:
-        message = str(error.errors(include_url=False)[0]["msg"]).removeprefix("Value error, ")
-        raise InvalidInput(message, where=f"{stack.name}: serve", hint="correct the serve settings") from error
+    engine = served_engine(stack.engine, stack.serve, where=stack.name)
     return _Served(engine=engine, hardware=stack.hardware, environment=stack.environment)
 
 

@@ -85,6 +85,12 @@ class Tool(_Model):
     function: FunctionSchema
 
 
+SAMPLER_KEYS = (
+    "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
+)  # fmt: skip
+"""Settings of `Sampling` that decide which token is drawn."""
+
+
 class Sampling(_Model):
     """The sampler settings that the session was or should be run with; absent means not known."""
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from suite.workload.check.interface import Finding, Subject
+from suite.workload.session import SAMPLER_KEYS
 
 _LINE = re.compile(r"Using default (?:chat |completion )?sampling params from (?:model|\S+): (\{.{0,2000}?\})\s*$")
 _OVERRIDDEN = re.compile(r"default sampling parameters have been overridden by .{0,200}?: [`'\"]?(\{.{0,2000}?\})")
-_KEYS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
 _NEUTRAL = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 _VLLM_TEMPERATURE = 1.0
 """What vLLM uses where neither the request nor the checkpoint names one."""
@@ -65,7 +65,7 @@ def effective(request: Mapping[str, Any], defaults: Mapping[str, Any]) -> Effect
     """What a server does with a request under these defaults."""
     settings: dict[str, Any] = {}
     filled: list[str] = []
-    for key in _KEYS:
+    for key in SAMPLER_KEYS:
         if _is_number(request.get(key)):
             settings[key] = request[key]
         elif _is_number(defaults.get(key)):
@@ -89,7 +89,7 @@ def check_sampler(subject: Subject) -> Iterator[Finding]:
     result = effective(request, logged or subject.generation_config)
     if result.greedy:
         return
-    shown = ", ".join(f"{key} {result.settings[key]}" for key in _KEYS if key in result.settings)
+    shown = ", ".join(f"{key} {result.settings[key]}" for key in SAMPLER_KEYS if key in result.settings)
     silent = [key for key in result.from_defaults if key == "temperature" or key in result.penalties]
     if silent and (logged or subject.generation_config or "temperature" not in request):
         given = (

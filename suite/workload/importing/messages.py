@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from suite.untyped import Json, as_dict, as_list
+from suite.workload.session import Sampling
 
-SAMPLING_KEYS = (
-    "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
-    "max_tokens", "seed", "stop", "tool_choice",
-)  # fmt: skip
+SAMPLING_KEYS = tuple(Sampling.model_fields)
 
 
 def assistant_message(value: Mapping[str, Any]) -> Json:
