@@ -62,10 +62,9 @@ def command(
     from suite.workload.session import load_session
     from suite.workload.tokenizer import load_tokenizer
 
-    if out.resolve() == session.resolve():
-        raise InvalidInput("would overwrite the session", where="--out", hint="give another file")
-    loaded = load_session(session)
     map_file = map_file or session.with_name(session.name.removesuffix(".json") + ".scrub-map.json")
+    _keep_apart(session, {"--out": out, "--map": map_file, "--diff": diff})
+    loaded = load_session(session)
     private = load_map(map_file) if map_file.exists() else PrivateMap()
     counter = TokenizerCounter(load_tokenizer(tokenizer)) if tokenizer else None
     result = scrub_session(loaded, private, counter=counter, keep=keep, words=(*words, *own_words()))
@@ -85,6 +84,16 @@ def command(
     click.echo(f"{map_file}: the private map, which undoes it; keep it to yourself")
     if second:
         _second(result.session)
+
+
+def _keep_apart(session: Path, files: dict[str, Path | None]) -> None:
+    """Refuse to write over the session, which may be the only copy, or two things into one file."""
+    taken = {session.resolve(): "the session"}
+    for option, file in files.items():
+        if file is None:
+            continue
+        if (other := taken.setdefault(file.resolve(), option)) != option:
+            raise InvalidInput(f"would overwrite {other}", where=option, hint="give another file")
 
 
 def _coloured(line: str) -> str:

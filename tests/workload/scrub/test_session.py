@@ -164,6 +164,20 @@ class TestCommand:
         assert isinstance(done.exception, InvalidInput)
         assert not (tmp_path / "o").exists()
 
+    @pytest.mark.parametrize("option", ["--out", "--map", "--diff"])
+    def test_neither_the_session_nor_another_output_is_written_over(self, tmp_path: Path, option: str) -> None:
+        source, before = tmp_path / "in.json", private_session().to_json()
+        source.write_bytes(before)
+        files = {"--out": tmp_path / "o", "--map": tmp_path / "m", "--diff": tmp_path / "d"}
+        other = files["--map" if option == "--out" else "--out"]
+        for taken in (source, other, tmp_path / "." / "in.json"):
+            arguments = [str(part) for item in (files | {option: taken}).items() for part in item]
+            done = self.run(str(source), *arguments)
+            assert isinstance(done.exception, InvalidInput)
+            assert "would overwrite" in str(done.exception)
+        assert [path.name for path in tmp_path.iterdir()] == ["in.json"]
+        assert source.read_bytes() == before
+
     def test_the_synthetic_lab(self, tmp_path: Path) -> None:
         result = self.run(str(LAB / "session-7k.json"), "--out", str(tmp_path / "o.json"))
         assert result.exit_code == 0, result.output
