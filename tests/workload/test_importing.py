@@ -66,6 +66,20 @@ class TestOpenAI:
         imported = take(tmp_path, jsonl({"messages": RUN, "tools": [TOOL]}, {"messages": [USER, DONE]}), "set.jsonl")
         assert [b.session.name for b in imported.built] == ["set-1", "set-2"]
         assert [len(b.session.tools) for b in imported.built] == [1, 0]
+        assert imported.refused == ()
+
+    def test_a_line_that_cannot_be_read_is_said(self, tmp_path: Path) -> None:
+        whole = jsonl({"messages": RUN})
+        imported = take(tmp_path, f"{whole}\n{whole[:30]}\n{whole}[]\n", "set.jsonl")
+        assert len(imported.built) == 2
+        assert imported.refused == ("2 of the lines, no JSON objects; the first is line 3",)
+
+    def test_a_line_may_hold_what_other_texts_end_lines_with(self, tmp_path: Path) -> None:
+        text = "a\u2028b\u0085c"
+        line = json.dumps({"messages": [{"role": "user", "content": text}, DONE]}, ensure_ascii=False)
+        imported = take(tmp_path, f"{line}\r\n{line}\r\n", "set.jsonl")
+        assert [b.session.messages[0].content for b in imported.built] == [text, text]
+        assert imported.refused == ()
 
     def test_settings_and_what_is_missing(self, tmp_path: Path) -> None:
         (with_all,) = take(tmp_path, {"messages": RUN, "tools": [TOOL], "temperature": 0, "stop": "END"}).built

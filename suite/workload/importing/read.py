@@ -41,7 +41,7 @@ class Imported:
     format: str
     built: tuple[Built, ...]
     refused: tuple[str, ...]
-    """Conversations that no session could be made of, and why."""
+    """Conversations that no session could be made of, and lines that are no JSON objects, and why."""
 
 
 def import_file(path: Path, *, format: str | None = None, name: str | None = None) -> Imported:
@@ -69,6 +69,8 @@ def import_file(path: Path, *, format: str | None = None, name: str | None = Non
             refused.append(f"conversation {number}: {error.message} ({error.where})")
     if not built:
         raise InvalidInput("no session could be made of it", where=str(path), hint="; ".join(refused[:3]) or None)
+    if source.lines and not isinstance(importer, VllmLog):
+        refused += _unread(source.text)
     return Imported(format=importer.name, built=tuple(built), refused=tuple(refused))
 
 
@@ -91,11 +93,18 @@ def read_source(path: Path) -> Source:
 
 
 def _lines(text: str) -> Iterator[dict[str, Any]]:
-    for line in text.splitlines():
-        if line.startswith("{"):
+    # `splitlines` would also cut at U+2028 and the like, which JSON may hold as they are.
+    for line in text.split("\n"):
+        if line.lstrip().startswith("{"):
             value = json_or_none(line)
             if isinstance(value, dict):
                 yield value
+
+
+def _unread(text: str) -> list[str]:
+    lines = enumerate(text.split("\n"), 1)
+    bad = [number for number, line in lines if line.strip() and not isinstance(json_or_none(line), dict)]
+    return [f"{len(bad)} of the lines, no JSON objects; the first is line {bad[0]}"] if bad else []
 
 
 def _find(source: Source, format: str | None) -> Importer:
