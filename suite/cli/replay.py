@@ -80,7 +80,12 @@ _DEFAULT_TOKENS = 1024
     help="Variable that holds the key of --against.",
 )
 @click.option("--show", "shown_turn", type=click.IntRange(0), metavar="TURN", help="Print all answers at one turn.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Also write the whole record as JSON.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Also write the whole record as JSON.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The whole record on standard output.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @click.pass_context
@@ -140,12 +145,18 @@ def replay(
         if targets:
             raise InvalidInput("a server and manifests at once", where="--endpoint", hint="name either")
         _refuse(context, ("settings", "follow"), "is for manifests")
+        if api == "chat":
+            _refuse(context, ("tokenizer", "chat_template", "prompt_text", "format_name"), "needs --api completions")
+        if against is None:
+            _refuse(context, ("against_model", "against_key_env"), "needs --against")
+        if not samples:
+            _refuse(context, ("temperature", "top_p"), "is for sampled answers: needs --samples")
         ask = _Server(
             url=endpoint, against=against, model=model, against_model=against_model, api=api, tokenizer=tokenizer,
             chat_template=chat_template, prompt_text=prompt_text, stream=not no_stream, jobs=jobs, timeout=timeout,
             retries=retries, api_key_env=api_key_env, against_key_env=against_key_env, format=format_name,
         )  # fmt: skip
-        records = [_of_server(ask, session, samples, temperature, top_p, max_tokens, turns, quiet=quiet)]
+        records = [_of_server(ask, session, samples, temperature, top_p, max_tokens, turns, shown_turn, quiet=quiet)]
     for number, record in enumerate(records):
         if number:
             click.echo("")
@@ -258,6 +269,7 @@ def _of_server(
     top_p: float | None,
     max_tokens: int | None,
     turns: int | None,
+    shown_turn: int | None,
     *,
     quiet: bool,
 ) -> ReplaysRecord:
@@ -273,6 +285,8 @@ def _of_server(
         raise InvalidInput("a session is needed", where="--session", hint="name a session file; see docs/workloads.md")
     loaded = load_session(session)
     messages = tool_call_turns(loaded, limit=turns)
+    if shown_turn is not None:
+        _known_turn(shown_turn, messages)
     sampler = sampler_of(loaded, None, temperature=temperature, top_p=top_p) if samples else None
     prompts = None
     if ask.api == "completions":
@@ -320,6 +334,12 @@ def _of_server(
             opened.close()
 
 
+def _known_turn(shown_turn: int, messages: Sequence[int]) -> None:
+    if shown_turn not in messages:
+        known = ", ".join(map(str, messages))
+        raise InvalidInput(f"no tool-call turn {shown_turn} is replayed", where="--show", hint=f"there are {known}")
+
+
 def _tell(record: ReplaysRecord, *, shown_turn: int | None, out: Path | None, as_json: bool) -> None:
     from suite.files import write_atomic
     from suite.replay.table import faults, side_by_side, summary
@@ -329,6 +349,7 @@ def _tell(record: ReplaysRecord, *, shown_turn: int | None, out: Path | None, as
     if as_json:
         click.echo(json.dumps(record.model_dump(mode="json"), indent=1))
     elif shown_turn is not None:
+        _known_turn(shown_turn, [turn.message for turn in record.turns])
         click.echo(side_by_side(record, shown_turn))
     else:
         click.echo(summary(record))

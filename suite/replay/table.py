@@ -80,11 +80,8 @@ def pair_line(line: Headline) -> str:
 
 
 def side_by_side(record: ReplaysRecord, message: int) -> str:
-    """Every answer at one turn, below what the session has there."""
-    turn = next((turn for turn in record.turns if turn.message == message), None)
-    if turn is None:
-        known = ", ".join(str(turn.message) for turn in record.turns)
-        return f"no turn {message}; there are {known}"
+    """Every answer at one turn of the record, below what the session has there."""
+    turn = next(turn for turn in record.turns if turn.message == message)
     parts = [f"turn {message}: the session calls"]
     parts += [f"  {_whole_call(call)}" for call in turn.calls]
     for run in record.runs:

@@ -258,6 +258,10 @@ def test_the_command_prints_json_and_one_turn(session_file: Path) -> None:
         (["--endpoint", "http://h", "--session", "S", "--samples", "2"], "says how to sample"),
         (["--endpoint", "http://h", "--session", "S", "--api", "completions"], "need a tokenizer"),
         (["--endpoint", "http://h", "--session", "S", "--samples", "1", "--top-p", "0.9"], "--top-p needs"),
+        (["--endpoint", "http://h", "--session", "S", "--temperature", "0.7"], "--temperature: is for sampled answers"),
+        (["--endpoint", "http://h", "--session", "S", "--format", "hermes"], "--format: needs --api completions"),
+        (["--endpoint", "http://h", "--session", "S", "--against-model", "m"], "--against-model: needs --against"),
+        (["--endpoint", "http://h", "--session", "S", "--show", "0"], "no tool-call turn 0 is replayed"),
     ],
 )
 def test_wrong_options_are_named(arguments: list[str], message: str, session_file: Path) -> None:
