@@ -121,8 +121,10 @@ def _value(key: str, given: list[str]) -> Any:
     if key in _JSON:
         try:
             found = json.loads(given[0])
-        except ValueError as error:
-            raise InvalidInput(f"--{key.replace('_', '-')} is not JSON: {error}", where="command") from error
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(
+                f"--{key.replace('_', '-')} is not JSON: {error}", where="command", hint="put the JSON in single quotes"
+            ) from error
         if not isinstance(found, dict):
             raise InvalidInput(f"--{key.replace('_', '-')} is not a JSON object", where="command")
         return found
@@ -142,5 +144,5 @@ def _nest(node: dict[str, Any], path: list[str], value: Any) -> None:
 def _scalar(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from suite.adopt.flags import whole_number
 from suite.errors import InvalidInput
-from suite.manifest.engine import Word
+from suite.manifest.engine import Engine, Word
 
 _DEFAULT_CONTEXT_TOKENS = 32_768
 _MIB = 1 << 20
@@ -170,7 +170,11 @@ def _rest(flag: str, config: dict[str, Any], notes: Notes) -> None:
 
 
 def extra_of(values: dict[str, Any], notes: Notes) -> dict[str, Any]:
-    """Engine arguments that have no key of their own."""
+    """Engine arguments that have no key of their own.
+
+    Raises:
+        InvalidInput: one has, and its value could not be read for it.
+    """
     extra: dict[str, Any] = {}
     for name, value in sorted(values.items()):
         flag = f"--{name.replace('_', '-')}"
@@ -186,6 +190,13 @@ def extra_of(values: dict[str, Any], notes: Notes) -> dict[str, Any]:
             extra[name] = value
         else:
             notes.left_out.append(f"{flag}: its value has no place in a manifest")
+    if unread := sorted(extra.keys() & Engine.model_fields.keys()):
+        flag, value = f"--{unread[0].replace('_', '-')}", extra[unread[0]]
+        raise InvalidInput(
+            f"{flag} has no value" if value is True else f"{flag} does not take {value!r}",
+            where="command",
+            hint="correct it, or leave the flag out",
+        )
     if extra:
         shown = ", ".join(f"--{name.replace('_', '-')}" for name in extra)
         notes.guesses.append(f"{shown}: taken as engine arguments; `suite launch --check` asks the stack")

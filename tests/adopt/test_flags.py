@@ -40,10 +40,15 @@ def test_counts_are_read_as_vllm_reads_them(text, number):
     assert whole_number(text) == number
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "FULL"])
+@pytest.mark.parametrize("text", ["{", "[1]", "FULL", "[" * 100_000])
 def test_json_that_is_none_is_refused(text):
     with pytest.raises(InvalidInput, match="JSON"):
         parse_flags(["m", "--speculative-config", text])
+
+
+def test_a_value_that_is_nested_too_deeply_stays_text():
+    deep = "[" * 100_000
+    assert parse_flags(["m", "--compilation-config.mode", deep]).values == {"compilation_config": {"mode": deep}}
 
 
 @given(st.lists(st.text() | st.sampled_from(["--a", "--a.b", "-cc.x.y", "-cc", "--no-a", "--a.b.c=1", "{}"])))

@@ -107,6 +107,9 @@ def test_a_cpu_image_needs_no_gpu():
         ("vllm serve gpt2", {"packages": PACKAGES}, "neither owner/name nor a folder"),
         (f"{RUN} --kv-cache-dtype fp9", {}, "kv_cache_dtype"),
         (f"{RUN} --gpu-memory-utilization lots", {}, "not a share"),
+        (f"{RUN} --max-model-len -5", {}, "--max-model-len does not take -5"),
+        (f"{RUN} --tensor-parallel-size banana", {}, "--tensor-parallel-size does not take 'banana'"),
+        (f"{RUN} --max-num-seqs", {}, "--max-num-seqs has no value"),
     ],
 )
 def test_what_no_manifest_can_hold_is_refused(text, options, message):
