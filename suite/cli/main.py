@@ -85,7 +85,9 @@ def main() -> NoReturn:
         sys.exit(error.exit_code)
     except OSError as error:
         # Whatever no module could say better: a folder that may not be written, a disk that is full.
-        place = f"{error.filename}: " if error.filename is not None else ""
+        # Of a renaming the second name is the one that a person gave.
+        name = error.filename2 or error.filename
+        place = f"{name}: " if name is not None else ""
         click.echo(
             f"error: {place}{error.strerror or error}\n  make the file usable or free the disk, then run again",
             err=True,

@@ -26,6 +26,7 @@ def ended(monkeypatch, error):
         (VerificationFailed("another hash"), 5, "error: another hash\n"),
         (PermissionError(errno.EACCES, "Permission denied", "/results/x"), 3, "error: /results/x: Permission denied\n"),
         (OSError(errno.ENOSPC, "No space left on device"), 3, "error: No space left on device\n"),
+        (IsADirectoryError(errno.EISDIR, "Is a directory", ".x.1.tmp", None, "x"), 3, "error: x: Is a directory\n"),
         (click.Abort(), 130, "interrupted\n"),
     ],
 )
