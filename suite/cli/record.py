@@ -56,7 +56,7 @@ def record(
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,69}", name):
         raise InvalidInput("lower-case letters, digits, `.`, `_` and `-` only", where="--name")
     if chat_template is not None and tokenizer is None:
-        raise InvalidInput("--chat-template needs --tokenizer", where="--chat-template")
+        raise InvalidInput("needs --tokenizer", where="--chat-template", hint="give the model's folder")
     if upstream is not None:
         _serve(upstream, out, host, port, ask_token_ids, quiet)
     from suite.record.sessions import write_sessions
