@@ -44,6 +44,12 @@ def inspect_log(file: Path, as_json: bool) -> None:
     else:
         report = read_log(_lines(file))
         rows, value = _rows(report), report.to_json()
+        if all(text == "not told" for _, text in rows):
+            from suite.errors import InvalidInput
+
+            raise InvalidInput(
+                "no line of a vLLM server is in it", where=str(file), hint="name what the server printed from its start"
+            )
     if as_json:
         click.echo(json.dumps(value, indent=1, sort_keys=True))
         return

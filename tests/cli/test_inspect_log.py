@@ -59,6 +59,16 @@ def test_a_broken_file_is_told(tmp_path, content):
     assert isinstance(result.exception, InvalidInput)
 
 
+@pytest.mark.parametrize("content", [b"", b"\0\xff\xfe", b"GET / 200\n"])
+def test_what_is_no_log_of_an_engine_is_refused(tmp_path, content):
+    path = tmp_path / "log"
+    path.write_bytes(content)
+    result = CliRunner().invoke(cli, ["inspect-log", "--json", str(path)])
+    assert isinstance(result.exception, InvalidInput)
+    assert "no line of a vLLM server" in str(result.exception)
+    assert not result.stdout
+
+
 def test_an_absent_file_is_told(tmp_path):
     result = CliRunner().invoke(cli, ["inspect-log", str(tmp_path / "none.log")])
     assert isinstance(result.exception, InvalidInput)
