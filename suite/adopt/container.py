@@ -10,13 +10,16 @@ from suite.image.reference import parse_reference
 from suite.untyped import as_dict
 
 
-def of_container(container: dict[str, Any], image: dict[str, Any] | None = None) -> Invocation:
+def of_container(
+    container: dict[str, Any], image: dict[str, Any] | None = None, *, where: str = "inspect"
+) -> Invocation:
     """How a container's server was started.
 
     Args:
         container: One object of `docker inspect CONTAINER`.
         image: One object of `docker inspect IMAGE`, if it is at hand: it tells the image's digest, and which variables
             are the image's own.
+        where: Where the object comes from, for errors.
 
     Raises:
         InvalidInput: not such an object, or not a vLLM server.
@@ -24,7 +27,7 @@ def of_container(container: dict[str, Any], image: dict[str, Any] | None = None)
     config = container.get("Config")
     if not isinstance(config, dict) or not isinstance(config.get("Image"), str):
         raise InvalidInput(
-            "not what `docker inspect` prints for a container", where="inspect", hint="give one container's JSON"
+            "not what `docker inspect` prints for a container", where=where, hint="give one container's JSON"
         )
     own = _variables(as_dict((image or {}).get("Config")).get("Env"))
     environment = {k: v for k, v in _variables(config.get("Env")).items() if own.get(k) != v}

@@ -74,8 +74,8 @@ def _of_target(target: str, service: str | None) -> Invocation:
         value = read_json(path)
         found = value[0] if isinstance(value, list) and value else value
         if not isinstance(found, dict):
-            raise InvalidInput("not what `docker inspect` prints", where=target)
-        return of_container(found)
+            raise InvalidInput("not what `docker inspect` prints", where=target, hint="give one container's JSON")
+        return of_container(found, where=target)
     return of_container(*_inspected(target))
 
 
@@ -121,6 +121,10 @@ def _write(
         *(f"left out: {text}" for text in adopted.left_out),
         *(f"missing: {key}: {adopted.value['missing'][key]}" for key in adopted.missing),
     ]
+    lines = [shown(text, limit=300) for text in told]
+    text = "".join(f"# {line}\n" for line in lines) + dump_yaml(adopted.value)
+    if out is not None:
+        write_atomic(out, text.encode())
     if as_json:
         value = {
             "manifest": adopted.value,
@@ -130,12 +134,9 @@ def _write(
         }
         click.echo(json.dumps(value, indent=1))
         return
-    lines = [shown(text, limit=300) for text in told]
-    text = "".join(f"# {line}\n" for line in lines) + dump_yaml(adopted.value)
     if out is None:
         click.echo(text, nl=False)
         return
-    write_atomic(out, text.encode())
     for line in lines:
         click.echo(line, err=True)
     click.echo(out)

@@ -38,6 +38,12 @@ def test_a_process_is_pinned_by_the_version_that_is_named():
     assert value["manifest"]["runtime"]["packages"] == {"vllm": "0.31.0"}
 
 
+def test_the_file_is_also_written_where_json_is_printed(tmp_path):
+    out = tmp_path / "mine.yaml"
+    value = json.loads(run("from-command", RUN, "--gpu", "RTX 5090", "--out", out, "--json").output)
+    assert load_manifest(out).name == value["manifest"]["name"]
+
+
 def test_what_docker_inspect_printed_and_a_compose_file(tmp_path):
     inspected = tmp_path / "container.json"
     inspected.write_text(json.dumps([CONTAINER]))
@@ -52,6 +58,8 @@ def test_what_docker_inspect_printed_and_a_compose_file(tmp_path):
 def test_what_is_no_container_is_told(tmp_path):
     (tmp_path / "x.json").write_text("[]")
     run("from-container", tmp_path / "x.json", fails=InvalidInput)
+    (tmp_path / "y.json").write_text("{}")
+    assert "y.json: " in str(run("from-container", tmp_path / "y.json", fails=InvalidInput).exception)
     run("from-container", tmp_path / "absent.yaml", fails=InvalidInput)
 
 
