@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from suite.cli.grade import FORMATS
 from suite.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ _DEFAULT_TOKENS = 1024
 )
 @click.option("--chat-template", type=click.Path(path_type=Path), metavar="FILE", help="Template, for raw prompts.")
 @click.option("--prompt-text", is_flag=True, help="Send raw prompts as text, to a server that takes no token ids.")
-@click.option("--format", "format_name", metavar="NAME", help="Format of raw answers. [default: the template's]")
+@click.option(
+    "--format", "format_name", type=click.Choice(FORMATS), help="Format of raw answers. [default: the template's]"
+)
 @click.option("--samples", type=click.IntRange(0, 64), help="Sampled answers at each turn, beside the greedy one.")
 @click.option("--temperature", type=click.FloatRange(0, 5, min_open=True), help="Of the sampled answers.")
 @click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Of the sampled answers.")
