@@ -161,6 +161,20 @@ def dump_manifest(manifest: Manifest) -> str:
     return dump_yaml(value)
 
 
+def dump_for_others(manifest: Manifest) -> str:
+    """As `dump_manifest`, but of a path into one machine only the last name stays: the text is published."""
+    value = manifest.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    for holder, key in (
+        (value, "reference"),
+        (value, "arbiter"),
+        (value.get("runtime", {}), "python"),
+        (value.get("model", {}), "path"),
+    ):
+        if str(holder.get(key, "")).startswith(("/", "~")):
+            holder[key] = PurePosixPath(holder[key]).name
+    return dump_yaml(value)
+
+
 def dump_yaml(value: dict[str, Any]) -> str:
     """`value` as YAML that `parse_text` reads back unchanged."""
     text: str = yaml.dump(

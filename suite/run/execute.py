@@ -20,7 +20,7 @@ from suite.bundle.redact import Private
 from suite.bundle.write import write_bundle
 from suite.capture.store import Capture
 from suite.errors import RunFailed, SuiteError
-from suite.manifest.load import dump_manifest
+from suite.manifest.load import dump_for_others
 from suite.manifest.lock import Lock
 from suite.observer import Observer
 from suite.replay.schema import ReplaysRecord
@@ -321,7 +321,7 @@ def _bundle(
     bundle = write_bundle(
         BundleParts(
             created=datetime.now(UTC),
-            manifest_yaml=dump_manifest(stack.manifest).encode(),
+            manifest_yaml=dump_for_others(stack.manifest).encode(),
             lock=stack.lock,
             reference_lock=reference.lock,
             candidate=candidate,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from suite.manifest.load import Loader, dump_manifest, find_root, is_fragment, load_manifest
+from suite.manifest.load import Loader, dump_for_others, dump_manifest, find_root, is_fragment, load_manifest
 from suite.manifest.problems import InvalidManifest
 from tests.manifest.samples import CPU, CUDA, DIGEST, changed, manifest, write
 
@@ -335,6 +335,17 @@ def test_dump_loads_as_the_same_manifest(tmp_path: Path, base: dict[str, Any]) -
     again = load_manifest(write(tmp_path, "again.yaml", dump_manifest(loaded)))
     assert again.model_dump() == loaded.model_dump()
     assert dump_manifest(again) == dump_manifest(loaded)
+    assert dump_for_others(loaded) == dump_manifest(loaded)
+
+
+def test_what_is_published_names_no_folder_of_the_machine(tmp_path: Path) -> None:
+    home = "/home/someone"
+    loaded = manifest(tmp_path, CPU, model={"path": f"{home}/small"}, runtime__python=f"{home}/bin/python3")
+    assert home in dump_manifest(loaded)
+    text = dump_for_others(loaded)
+    assert "someone" not in text
+    again = load_manifest(write(tmp_path, "again.yaml", text))
+    assert (again.model.path, again.runtime.python) == ("small", "python3")
 
 
 PATHS = [(), ("engine",), ("runtime",), ("hardware",), ("capture",), ("model",), ("workload",)]
