@@ -15,6 +15,10 @@ class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: the library never prints."""
 
+    def translate_path(self, path: str) -> str:
+        """The file that is asked for; one that cannot be where a name holds NUL, which no file's does."""
+        return super().translate_path(path).replace("\0", "\N{REPLACEMENT CHARACTER}")
+
     def end_headers(self) -> None:
         # What a host should send as well; pages carry their own policy.
         self.send_header("X-Content-Type-Options", "nosniff")

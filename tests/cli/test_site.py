@@ -1,3 +1,4 @@
+import urllib.error
 import urllib.request
 
 import pytest
@@ -38,6 +39,8 @@ def test_build_says_what_it_wrote_and_keeps_its_memory_elsewhere(results, tmp_pa
         with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/index.html") as answer:
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
             assert b"What one serving flag does" in answer.read()
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/%00")
         with pytest.raises(MissingPrerequisite, match="port cannot be used"):
             open_server(out, port=server.server_port)
         server.shutdown()
