@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from suite.capture.index import Count, Sha256
-from suite.errors import InvalidInput
-from suite.files import canonical_json, pretty_json, strict_json
+from suite.files import canonical_json, pretty_json
 from suite.grade.record import CallRecord, Text, VerdictName
+from suite.records import parse_strictly
 from suite.score.classes import FLIP_CLASSES, FlipClass
 
 BRANCHES_NAME = "branches.json"
@@ -59,9 +59,6 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-_Record = TypeVar("_Record", bound=_Strict)
 
 
 class TopToken(_Strict):
@@ -326,15 +323,7 @@ def parse_branches(data: bytes, *, where: str = BRANCHES_NAME) -> BranchesRecord
     Raises:
         InvalidInput: not strict JSON, a newer schema version, or not such a record.
     """
-    value = strict_json(data, where=where)
-    version = value.get("schema_version") if isinstance(value, dict) else None
-    if type(version) is int and version > SCHEMA_VERSION:
-        raise InvalidInput(
-            f"schema version {version} is newer than this program reads ({SCHEMA_VERSION})",
-            where=where,
-            hint="update suite",
-        )
-    return _parsed(BranchesRecord, data, where=where)
+    return parse_strictly(BranchesRecord, data, where=where, newest=SCHEMA_VERSION)
 
 
 def parse_fork(line: bytes, *, where: str) -> Fork:
@@ -343,14 +332,4 @@ def parse_fork(line: bytes, *, where: str) -> Fork:
     Raises:
         InvalidInput: not strict JSON, or not a fork.
     """
-    strict_json(line, where=where)
-    return _parsed(Fork, line, where=where)
-
-
-def _parsed(kind: type[_Record], data: bytes, *, where: str) -> _Record:
-    try:
-        return kind.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "record"
-        raise InvalidInput(f"{key}: {first['msg']}", where=where) from error
+    return parse_strictly(Fork, line, where=where)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from suite.bundle.derive import evidence_of
 from suite.bundle.evidence import find_capture
@@ -22,6 +22,7 @@ from suite.errors import InvalidInput, MissingPrerequisite, VerificationFailed
 from suite.files import canonical_json, strict_json
 from suite.manifest.arbiter import require_arbiter
 from suite.manifest.lock import Lock, parse_lock
+from suite.records import parse_strictly
 from suite.score.classes import FLIP_CLASSES, FlipClass
 from suite.score.ledger import Ledger
 
@@ -129,14 +130,7 @@ def read_arbiter(bundle: Bundle) -> ArbiterRecord | None:
     """
     if ARBITER_NAME not in bundle.record.files:
         return None
-    data = bundle.read(ARBITER_NAME)
-    strict_json(data, where=ARBITER_NAME)
-    try:
-        return ArbiterRecord.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(f"{key}: {first['msg']}", where=ARBITER_NAME) from error
+    return parse_strictly(ArbiterRecord, bundle.read(ARBITER_NAME), where=ARBITER_NAME)
 
 
 def check_arbiter(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from suite.branch.schema import BRANCHES_NAME, FORKS_NAME, BranchHeadlines
 from suite.capture.index import CapturePath, Count, RowDtype, Sha256
 from suite.errors import InvalidInput
 from suite.files import canonical_json, pretty_json, sha256_bytes, strict_json
+from suite.records import refuse_newer, validated
 from suite.replay.schema import REPLAYS_NAME, Headline
 from suite.score.floor import RepeatFloor
 from suite.score.summary import Headlines, OffPolicy
@@ -188,19 +189,8 @@ def parse_record(data: bytes, *, where: str) -> BundleRecord:
         InvalidInput: not strict JSON, a newer schema, a value of the wrong kind, or not sealed.
     """
     value = strict_json(data, where=where)
-    version = value.get("schema_version") if isinstance(value, dict) else None
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise InvalidInput(
-            f"schema version {version} is newer than this program reads ({SCHEMA_VERSION})",
-            where=where,
-            hint="update suite",
-        )
-    try:
-        record = BundleRecord.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "record"
-        raise InvalidInput(f"{key}: {first['msg']}", where=where) from error
+    refuse_newer(value, newest=SCHEMA_VERSION, where=where)
+    record = validated(BundleRecord, data, where=where)
     claimed = value.pop("record_sha256")
     if claimed != sha256_bytes(canonical_json(value)):
         raise InvalidInput("record_sha256 does not match the record", where=where)

@@ -28,6 +28,7 @@ from suite.image.facts import FACTS_NAME, parse_facts, require_pinned
 from suite.manifest.lock import Lock
 from suite.manifest.positions import probe_positions
 from suite.observer import Observer, SilentObserver
+from suite.records import first_problem
 from suite.replay.schema import REPLAYS_NAME
 from suite.score.check import check_ledger
 from suite.score.floor import Repeats, floor_of
@@ -252,9 +253,7 @@ class _Verification:
             self.bundle.json_object(where)
             repeats = Repeats.model_validate_json(self.bundle.read(where))
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            key = ".".join(str(part) for part in first["loc"])
-            raise VerificationFailed(f"{key}: {first['msg']}", where=where) from error
+            raise VerificationFailed(first_problem(error), where=where) from error
         side = self.bundle.record.evidence.candidate
         start = repeats.starts[0]
         _same("capture_digest", side.capture_digest, repeats.capture_digest, where=where)

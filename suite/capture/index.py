@@ -6,10 +6,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from suite.errors import InvalidInput, MissingPrerequisite
-from suite.files import strict_json
+from suite.records import parse_strictly
 
 INDEX_NAME = "index.json"
 SCHEMA_VERSION = 1
@@ -136,22 +136,8 @@ def parse_index(data: bytes, *, where: str) -> CaptureIndex:
     Raises:
         InvalidInput: not strict JSON, a newer schema, or a value that contradicts another; the key is named.
     """
-    value = strict_json(data, where=where)
-    version = value.get("schema_version") if isinstance(value, dict) else None
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise InvalidInput(
-            f"schema version {version} is newer than this program reads ({SCHEMA_VERSION})",
-            where=where,
-            hint="update suite",
-        )
-    try:
-        return CaptureIndex.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "index"
-        raise InvalidInput(
-            f"{key}: {first['msg']}", where=where, hint="capture again; an index is never edited"
-        ) from error
+    hint = "capture again; an index is never edited"
+    return parse_strictly(CaptureIndex, data, where=where, newest=SCHEMA_VERSION, hint=hint)
 
 
 def read_index(folder: Path) -> tuple[CaptureIndex, bytes]:

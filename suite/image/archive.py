@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from suite.errors import InvalidInput, MissingPrerequisite, RunFailed, VerificationFailed
 from suite.files import canonical_json, pretty_json, read_json, sha256_file
@@ -26,6 +26,7 @@ from suite.image.resolve import resolve_image
 from suite.manifest.engine import Strict
 from suite.manifest.identity import ImageDigestField, Sha256, Sha256Field
 from suite.observer import Observer
+from suite.records import refuse_newer, validated
 
 RECORD_NAME = "archive.json"
 INDEX_NAME = "index.json"
@@ -118,16 +119,8 @@ def open_archive(folder: Path, *, observer: Observer) -> Archive:
     observer.phase("hash")
     path = folder / RECORD_NAME
     value = read_json(path)
-    version = value.get("schema_version") if isinstance(value, dict) else None
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise InvalidInput(f"archive schema {version} is newer than {SCHEMA_VERSION}", where=str(path))
-    try:
-        record = ArchiveRecord.model_validate_json(canonical_json(value))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise InvalidInput(
-            f"not an archive: {'.'.join(map(str, first['loc']))}: {first['msg']}", where=str(path)
-        ) from (error)
+    refuse_newer(value, newest=SCHEMA_VERSION, where=str(path))
+    record = validated(ArchiveRecord, canonical_json(value), where=str(path), what="not an archive: ")
     found = _files(folder)
     for name in sorted(found.keys() | record.files.keys()):
         if found.get(name) != record.files.get(name):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, ValidationError, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
-from suite.errors import InvalidInput, VerificationFailed
-from suite.files import canonical_json, pretty_json, strict_json
+from suite.errors import VerificationFailed
+from suite.files import pretty_json
 from suite.manifest.engine import Strict
 from suite.manifest.identity import (
     ConfigDigestField,
@@ -18,6 +18,7 @@ from suite.manifest.identity import (
 )
 from suite.manifest.lock import LockedImage
 from suite.manifest.schema import BuildName, Image, ImageName
+from suite.records import parse_strictly
 
 FACTS_NAME = "image.json"
 SCHEMA_VERSION = 1
@@ -88,16 +89,7 @@ def parse_facts(data: bytes, *, where: str) -> ImageFacts:
     Raises:
         InvalidInput: not strict JSON, a newer schema version, or something else.
     """
-    value = strict_json(data, where=where)
-    version = value.get("schema_version") if isinstance(value, dict) else None
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise InvalidInput(f"image facts of schema {version} are newer than {SCHEMA_VERSION}", where=where)
-    try:
-        return ImageFacts.model_validate_json(canonical_json(value))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "image"
-        raise InvalidInput(f"not facts about an image: {key}: {first['msg']}", where=where) from error
+    return parse_strictly(ImageFacts, data, where=where, newest=SCHEMA_VERSION, what="not facts about an image: ")
 
 
 def require_pinned(image: Image | LockedImage, facts: ImageFacts, *, where: str) -> None:

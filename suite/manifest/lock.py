@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any, Literal, Protocol
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from suite.errors import InvalidInput, VerificationFailed
-from suite.files import canonical_json, pretty_json, sha256_bytes, strict_json
+from suite.files import canonical_json, pretty_json, sha256_bytes
 from suite.manifest.engine import Engine, RepositoryName, Serve, Strict, Word
 from suite.manifest.identity import (
     ConfigDigestField,
@@ -22,6 +22,7 @@ from suite.manifest.identity import (
 )
 from suite.manifest.positions import resolve_ranges
 from suite.manifest.schema import Branches, BuildName, Hardware, ImageName, Manifest, Name, PypiModel, Replay, Role
+from suite.records import parse_strictly
 from suite.workload.rendered import Rendered
 
 SCHEMA_VERSION = 1
@@ -286,22 +287,7 @@ def parse_lock(data: bytes, *, where: str) -> Lock:
     Raises:
         InvalidInput: not strict JSON, a newer schema version, or not a lock.
     """
-    value = strict_json(data, where=where)
-    if not isinstance(value, dict):
-        raise InvalidInput("not a lock: a JSON object is expected", where=where)
-    version = value.get("schema_version")
-    if type(version) is int and version > SCHEMA_VERSION:
-        raise InvalidInput(
-            f"lock schema {version} is newer than {SCHEMA_VERSION}, the newest this version of suite reads",
-            where=where,
-            hint="update suite",
-        )
-    try:
-        return Lock.model_validate_json(canonical_json(value))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "lock"
-        raise InvalidInput(f"not a lock: {key}: {first['msg']}", where=where) from error
+    return parse_strictly(Lock, data, where=where, newest=SCHEMA_VERSION, what="not a lock: ")
 
 
 def require_complete(manifest: Manifest) -> None:

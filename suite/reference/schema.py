@@ -8,8 +8,9 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from suite.capture.index import Count, Sha256
-from suite.errors import InvalidInput, VerificationFailed
+from suite.errors import VerificationFailed
 from suite.files import canonical_json, strict_json
+from suite.records import first_problem, refuse_newer
 
 RECORD_NAME = "pack.json"
 SCHEMA_VERSION = 1
@@ -128,22 +129,12 @@ def parse_record(data: bytes, *, where: str) -> PackRecord:
         InvalidInput: not strict JSON, or a newer schema.
         VerificationFailed: not the record of a pack that may be read; the member or key is named.
     """
-    value = strict_json(data, where=where)
-    version = value.get("schema_version") if isinstance(value, dict) else None
-    if type(version) is int and version > SCHEMA_VERSION:
-        raise InvalidInput(
-            f"schema version {version} is newer than this program reads ({SCHEMA_VERSION})",
-            where=where,
-            hint="update suite",
-        )
+    refuse_newer(strict_json(data, where=where), newest=SCHEMA_VERSION, where=where)
     try:
         record = PackRecord.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
         raise VerificationFailed(
-            f"not the record of a reference pack: {f'{key}: ' if key else ''}{message}",
+            f"not the record of a reference pack: {first_problem(error)}",
             where=where,
             hint="do not use this pack; get it again from its maker",
         ) from error

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from suite.capture.index import Count, Sha256
-from suite.errors import InvalidInput
-from suite.files import pretty_json, strict_json
+from suite.files import pretty_json
 from suite.grade.record import CallRecord, Text, VerdictName
+from suite.records import parse_strictly
 
 REPLAYS_NAME = "replays.json"
 SCHEMA_VERSION = 1
@@ -250,17 +250,4 @@ def parse_replays(data: bytes, *, where: str = REPLAYS_NAME) -> ReplaysRecord:
     Raises:
         InvalidInput: not strict JSON, a newer schema version, or not such a record.
     """
-    value = strict_json(data, where=where)
-    version = value.get("schema_version") if isinstance(value, dict) else None
-    if type(version) is int and version > SCHEMA_VERSION:
-        raise InvalidInput(
-            f"schema version {version} is newer than this program reads ({SCHEMA_VERSION})",
-            where=where,
-            hint="update suite",
-        )
-    try:
-        return ReplaysRecord.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "record"
-        raise InvalidInput(f"{key}: {first['msg']}", where=where) from error
+    return parse_strictly(ReplaysRecord, data, where=where, newest=SCHEMA_VERSION)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from suite.bundle.read import Bundle
+from suite.bundle.replays import read_replays
 from suite.bundle.schema import BundleRecord, Factor
 from suite.compare.entries import Entry
 from suite.errors import SuiteError
 from suite.manifest.lock import Lock, LockedSource
-from suite.replay.schema import REPLAYS_NAME, parse_replays
 from suite.score.bootstrap import Interval
 from suite.score.intervals import LedgerIntervals
 from suite.score.summary import Distribution, Group
@@ -202,11 +202,11 @@ def _histogram(entry: Entry) -> tuple[int, ...]:
 
 def _calls(bundle: Bundle) -> tuple[CallFacts, ...]:
     """Turn replays; none where the bundle has none that can be read."""
-    if REPLAYS_NAME not in bundle.record.files:
-        return ()
     try:
-        replays = parse_replays(bundle.read(REPLAYS_NAME))
+        replays = read_replays(bundle)
     except SuiteError:
+        return ()
+    if replays is None:
         return ()
     return tuple(
         CallFacts(

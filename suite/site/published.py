@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from suite.errors import InvalidInput
-from suite.files import read_json
+from suite.records import parse_strictly
 from suite.site.urls import allowed_url
 
 SCHEMA_VERSION = 1
@@ -137,14 +136,5 @@ def load_published(folder: Path) -> tuple[Published, ...]:
     for path in sorted(folder.glob("*.json")):
         if path.name.endswith(".schema.json"):
             continue
-        value = read_json(path)
-        version = value.get("schema_version") if isinstance(value, dict) else None
-        if type(version) is int and version > SCHEMA_VERSION:
-            raise InvalidInput(f"schema version {version} is newer than this program reads", where=path.name)
-        try:
-            found.append(Published.model_validate_json(path.read_bytes()))
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            key = ".".join(str(part) for part in first["loc"])
-            raise InvalidInput(f"{key}: {first['msg']}", where=path.name) from error
+        found.append(parse_strictly(Published, path.read_bytes(), where=path.name, newest=SCHEMA_VERSION))
     return tuple(found)

@@ -7,12 +7,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from suite.capture.index import Sha256
 from suite.errors import InvalidInput, SuiteError
-from suite.files import canonical_json, sha256_bytes, strict_json
+from suite.files import canonical_json, sha256_bytes
 from suite.grade.record import Text
+from suite.records import parse_strictly
 from suite.score.ledger import read_ledger
 from suite.site.resources import site_folder
 
@@ -97,13 +98,7 @@ def parse_texts(data: bytes, *, where: str) -> TokenTexts:
     Raises:
         InvalidInput: not strict JSON, or not the texts of the session that it names.
     """
-    strict_json(data, where=where)
-    try:
-        return TokenTexts.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "record"
-        raise InvalidInput(f"{key}: {first['msg']}", where=where) from error
+    return parse_strictly(TokenTexts, data, where=where, newest=SCHEMA_VERSION)
 
 
 def make_texts(session: Session, rendered: Rendered, tokenizer: Tokenizer, *, others: Iterable[int]) -> TokenTexts:

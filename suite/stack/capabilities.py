@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from suite.errors import InvalidInput
-from suite.files import canonical_json, sha256_bytes, strict_json, write_atomic
+from suite.files import canonical_json, sha256_bytes, write_atomic
 from suite.manifest.lock import LockedRuntime
 from suite.manifest.schema import Runtime as ManifestRuntime
 from suite.observer import Observer
+from suite.records import parse_strictly
 from suite.runtime.interface import AgentCall, Folder, Runtime
 
 HEAD_SIZES = (64, 80, 96, 128, 192, 256)
@@ -144,14 +145,7 @@ def parse_capabilities(data: bytes, *, where: str) -> Capabilities:
     """
     if len(data) > _LIMIT_BYTES:
         raise InvalidInput(f"larger than {_LIMIT_BYTES:,} bytes", where=where)
-    value = strict_json(data, where=where)
-    try:
-        answer = _Answer.model_validate_json(canonical_json(value))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        raise InvalidInput(f"{key}: {first['msg']}", where=where, hint="ask the image again") from error
-    return Capabilities(answer=answer, data=data)
+    return Capabilities(answer=parse_strictly(_Answer, data, where=where, hint="ask the image again"), data=data)
 
 
 def ask(

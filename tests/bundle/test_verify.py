@@ -145,7 +145,7 @@ def test_any_byte_of_the_record_counts(bundle):
         (lambda b: (b / "repeats.json").unlink(), "files: repeats.json: a file that the bundle names is missing"),
         (lambda b: b.rename(b.with_name("20260304T050608Z-000000000000")), "record: bundle.json: the folder is not"),
         (lambda b: (b / "bundle.json").unlink(), "record: .*no bundle here"),
-        (lambda b: (b / "bundle.json").write_text("[1]"), "record: bundle.json: record: "),
+        (lambda b: (b / "bundle.json").write_text("[1]"), "record: bundle.json: Input should be"),
         (lambda b: (b / "bundle.json").write_text("[" * 100_000), "record: bundle.json: not JSON"),
         (lambda b: (b / "bundle.json").write_text('{"schema_version": 1e999}'), "not a number that JSON allows"),
         (lambda b: (b / "bundle.json").write_text("9" * 9_999), "not JSON"),

@@ -165,7 +165,7 @@ def refused(value: Any) -> str:
 
 
 def test_newer_lock_is_refused_politely(sample: dict[str, Any]) -> None:
-    assert "newer than 1" in refused(sample | {"schema_version": 2, "more": 1})
+    assert "newer than this program reads (1)" in refused(sample | {"schema_version": 2, "more": 1})
 
 
 @pytest.mark.parametrize(
