@@ -17,6 +17,7 @@ from suite.branch.schema import (
     Future,
     Role,
 )
+from suite.grade.verdict import printable
 from suite.score.classes import FlipClass
 
 Table = list[tuple[str, ...]]
@@ -33,11 +34,6 @@ FINISH_NAMES = {
     "not_continued": "not continued: branching, the engine wrote another first token",
 }
 _SNIPPET_CHARACTERS = 28
-
-
-def plain(text: str) -> str:
-    """Text of a model as it may be shown: what is not printable becomes an escape."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 def count_table(headlines: BranchHeadlines, forks: Sequence[Fork]) -> Table:
@@ -113,7 +109,7 @@ def consequence_text(consequence: Consequence | None, *, brief: bool = False) ->
     if consequence.in_reference:
         text += ", in the reference too"
     if consequence.detail and not brief:
-        text += f": {plain(consequence.detail)}"
+        text += f": {printable(consequence.detail)}"
     return text if len(text) <= 90 else f"{text[:87]}..."
 
 
@@ -121,7 +117,7 @@ def top_table(fork: Fork, *, count: int = 8) -> Table:
     """The best tokens of both sides with their probabilities, side by side."""
     pairs = zip(fork.reference_top[:count], fork.candidate_top[:count], strict=False)
     # Quoted, since a token may begin with a space that matters.
-    return [(f'"{plain(a.text)}"', f"{a.p:.4f}", f'"{plain(b.text)}"', f"{b.p:.4f}") for a, b in pairs]
+    return [(f'"{printable(a.text)}"', f"{a.p:.4f}", f'"{printable(b.text)}"', f"{b.p:.4f}") for a, b in pairs]
 
 
 def fork_lines(fork: Fork, record: BranchesRecord, *, width: int) -> list[str]:
@@ -135,9 +131,9 @@ def fork_lines(fork: Fork, record: BranchesRecord, *, width: int) -> list[str]:
     reference, candidate = fork.future("reference"), fork.future("candidate")
     token = fork.future("reference_candidate_token")
     assert candidate is not None
-    lines = [f"recorded: {plain(fork.recorded_text)}", ""]
+    lines = [f"recorded: {printable(fork.recorded_text)}", ""]
     if reference is None:
-        lines += [_head(candidate), *_wrapped(plain(candidate.text), width)]
+        lines += [_head(candidate), *_wrapped(printable(candidate.text), width)]
     else:
         ours, theirs = marked(reference, candidate)
         column = max(20, (width - 3) // 2)
@@ -170,11 +166,11 @@ def marked(reference: Future, candidate: Future) -> tuple[str, str]:
     for kind, a, b, c, d in matcher.get_opcodes():
         left, right = "".join(reference.token_texts[a:b]), "".join(candidate.token_texts[c:d])
         if kind == "equal":
-            ours.append(plain(left))
-            theirs.append(plain(right))
+            ours.append(printable(left))
+            theirs.append(printable(right))
             continue
-        ours += [f"[-{plain(left)}-]"] if b > a else []
-        theirs += [f"{{+{plain(right)}+}}"] if d > c else []
+        ours += [f"[-{printable(left)}-]"] if b > a else []
+        theirs += [f"{{+{printable(right)}+}}"] if d > c else []
     return "".join(ours), "".join(theirs)
 
 
@@ -191,7 +187,7 @@ def _head(future: Future) -> str:
 
 def _snippet(fork: Fork, role: Role) -> str:
     future = fork.future(role)
-    text = "" if future is None else plain(future.text)
+    text = "" if future is None else printable(future.text)
     return text if len(text) <= _SNIPPET_CHARACTERS else f"{text[: _SNIPPET_CHARACTERS - 3]}..."
 
 

@@ -135,6 +135,8 @@ def _ask(parser: str, text: str, schemas: dict[str, Any]) -> Opinion:
 def _table(graded: Graded, opinion: Opinion | None, remark: str) -> str:
     from tabulate import tabulate
 
+    from suite.grade.verdict import printable
+
     lines = [f"verdict: {graded.verdict}"]
     if graded.calls:
         rows = [
@@ -151,23 +153,18 @@ def _table(graded: Graded, opinion: Opinion | None, remark: str) -> str:
         lines += ["", tabulate(rows, headers=headers)]
     for number, call in enumerate(graded.calls, start=1):
         if call.first_fault:
-            lines.append(f"call {number}: character {call.first_fault.position}: {_plain(call.first_fault.message)}")
+            lines.append(f"call {number}: character {call.first_fault.position}: {printable(call.first_fault.message)}")
         for source, mutant in call.literals.mutated:
-            lines.append(f"call {number}: {_plain(source)} became {_plain(mutant)}")
+            lines.append(f"call {number}: {printable(source)} became {printable(mutant)}")
         for kind, words in (("missing", call.literals.missing), ("invented", call.literals.invented)):
             if words:
-                lines.append(f"call {number}: {kind}: {', '.join(map(_plain, words[:20]))}")
+                lines.append(f"call {number}: {kind}: {', '.join(map(printable, words[:20]))}")
     if graded.stray:
-        lines.append(f"character {graded.stray.position}: {_plain(graded.stray.message)}")
+        lines.append(f"character {graded.stray.position}: {printable(graded.stray.message)}")
     if opinion:
-        lines.append(f"vLLM {opinion.vllm or '?'}, parser {opinion.parser}: {_plain(remark)}")
+        lines.append(f"vLLM {opinion.vllm or '?'}, parser {opinion.parser}: {printable(remark)}")
     return "\n".join(lines)
 
 
 def _mark(step: bool | None) -> str:
     return "-" if step is None else "yes" if step else "no"
-
-
-def _plain(text: str) -> str:
-    """Text of an output, safe to print: control characters and broken UTF-8 are escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -182,6 +182,11 @@ def shown_text(value: Any) -> Any:
     return value
 
 
+def printable(text: str) -> str:
+    """Text of a model as a terminal may show it: what is not printable becomes an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 def _without_calls(ending: Ending, stray: Fault | None) -> Verdict:
     if ending is Ending.ENGINE_ERROR:
         return Verdict.ENGINE_ERROR

@@ -7,6 +7,7 @@ import json
 from tabulate import tabulate
 
 from suite.bundle.show import shown
+from suite.grade.verdict import printable
 from suite.replay.schema import Answer, Headline, RecordedCall, ReplaysRecord, Run, Tally
 from suite.score.paired import ALPHA
 from suite.score.turns import MIN_TURNS
@@ -90,7 +91,7 @@ def side_by_side(record: ReplaysRecord, message: int) -> str:
                 continue
             how = "greedy" if answer.mode == "greedy" else f"sampled, seed {answer.seed}"
             parts.append(f"\n{run.side} {_title(run)}, {run.settings} settings, {how}: {answer.verdict}")
-            parts += [f"  | {_plain(text)}" for text in answer.text.splitlines() or [""]]
+            parts += [f"  | {printable(text)}" for text in answer.text.splitlines() or [""]]
             if why := _why(answer):
                 parts.append(f"  {why}")
             if answer.followed is not None:
@@ -144,7 +145,7 @@ def _call(calls: tuple[RecordedCall, ...]) -> str:
 
 def _whole_call(call: RecordedCall) -> str:
     values = " ".join(v if isinstance(v, str) else json.dumps(v) for v in call.arguments.values())
-    return _plain(f"{call.name} {values}")
+    return printable(f"{call.name} {values}")
 
 
 def _why(answer: Answer) -> str:
@@ -167,7 +168,3 @@ def _why(answer: Answer) -> str:
                 text = answer.text
         return "said: " + shown(" ".join(text.split()), limit=60) if text.strip() else "said nothing"
     return ""
-
-
-def _plain(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -7,6 +7,7 @@ which layers only where vLLM prints it. What it does not tell stays None; nothin
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -59,7 +60,9 @@ def read_log(lines: Iterable[str]) -> LogReport:
             text = _PREFIX.sub("", _ESCAPES.sub("", line).rstrip(), count=1)
             for pattern, take in _RULES:
                 if match := pattern.search(text):
-                    take(report, match)
+                    # A number of thousands of digits, or one with two points, means nothing here either.
+                    with contextlib.suppress(ValueError, OverflowError):
+                        take(report, match)
     return report
 
 
@@ -180,7 +183,7 @@ def _fixed(name: str, value: Any) -> Callable[[LogReport, re.Match[str]], None]:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text.replace(",", "")) if text is not None and re.fullmatch(r"[\d,]*\d", text) else None
+    return int(text.replace(",", "")) if text is not None and re.fullmatch(r"[\d,]{0,19}\d", text) else None
 
 
 def _truth(text: str | None) -> bool | None:
@@ -222,7 +225,7 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[LogReport, re.Match[str]], None]]
         (r"^Using (\w+) data type to store kv cache", _set("kv_cache_dtype")),
         (r"^Using KV cache scaling factor 1\.0 for (\w+)", _unit_scale),
         (r"^(?:\w+ )?KV cache size: ([\d,]+) tokens", _size),
-        (r"Maximum concurrency for ([\d,]+) tokens per request: ([\d.]+)x", _concurrency),
+        (r"Maximum concurrency for ([\d,]+) tokens per request: ([\d.]{1,15})x", _concurrency),
         (r"^(?:Using|Selected) (\w+Kernel) for (.+?)\.?$", _linear),
         (r"^Using ([\w.-]+) for ((?:NVFP4|MXFP4|MXFP6|MXFP8)(?: GEMM)?)\b", _linear),
         (r"^Using '?(\w+)'? ((?:[\w ]+ )?MoE backend)\b", _linear),
@@ -237,16 +240,16 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[LogReport, re.Match[str]], None]]
         (r"^Enforce eager set|^Cudagraph is disabled under eager mode", _eager),
         (r"\bsetting cudagraph_mode[ =](?:CUDAGraphMode\.)?([A-Z_]+)", _set("cudagraph_mode")),
         (r"^Graph capturing finished", _fixed("graphs_captured", True)),
-        (r"^Chunked prefill is enabled with max_num_batched_tokens=(\d+)", _set("max_num_batched_tokens", int)),
-        (r"^Using max model len (\d+)", _set("max_model_len", int)),
+        (r"^Chunked prefill is enabled with max_num_batched_tokens=(\d{1,15})\b", _set("max_num_batched_tokens", int)),
+        (r"^Using max model len (\d{1,15})\b", _set("max_model_len", int)),
         (r"sampling params from model: (\{[^}]*\})", _sampling),
         (r"overridden by the model's `?generation_config\.json`?: `?(\{[^}]*\})", _sampling),
         (r"^\s*GPU (\d+): ((?:NVIDIA|AMD) [^(]+)", _gpu),
         (r"^Nvidia driver version\s*: ([\d.]+)", _set("driver")),
         (r"Driver Version: ([\d.]+)\s+CUDA Version: ([\d.]+)", _driver_and_cuda),
         (r"^CUDA used to build PyTorch\s*: ([\d.]+)", _set("cuda")),
-        (r"\b\d+W\s*/\s*(\d+)W\b", _power),
-        (r"(?:Current|Enforced) Power Limit\s*: ([\d.]+) W", _power),
+        (r"\b\d+W\s*/\s*(\d{1,6})W\b", _power),
+        (r"(?:Current|Enforced) Power Limit\s*: ([\d.]{1,15}) W", _power),
         (r"\barch=sm(\d{2,3})\b", _set("compute_capability", _capability)),
         (r"^GPU\d\s.*\bNV(\d+)\b", _set("interconnect", lambda links: f"NVLink, {links} links")),
     )

@@ -78,7 +78,6 @@ class LogReport:
     driver: str | None = None
     cuda: str | None = None
     power_limit_watts: float | None = None
-    clocks_mhz: dict[str, int] = field(default_factory=dict)
     interconnect: str | None = None
 
     @property
@@ -163,7 +162,6 @@ class LogReport:
                 "driver": self.driver,
                 "cuda": self.cuda,
                 "power_limit_watts": self.power_limit_watts,
-                "clocks_mhz": self.clocks_mhz,
                 "interconnect": self.interconnect,
             },
         }

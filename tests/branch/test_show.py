@@ -14,10 +14,10 @@ from suite.branch.show import (
     fork_lines,
     fork_table,
     marked,
-    plain,
     summary_line,
     top_table,
 )
+from suite.grade.verdict import printable
 from suite.score.classes import FLIP_CLASSES
 from tests.branch import sample
 
@@ -56,7 +56,7 @@ def test_without_the_reference_there_is_one_future() -> None:
 
 
 def test_hostile_text_is_shown_as_escapes() -> None:
-    assert plain("a\x1b[2J\u202eb\udc80é\n") == "a\\x1b[2J\\u202eb\\udc80é\\n"
+    assert printable("a\x1b[2J\u202eb\udc80é\n") == "a\\x1b[2J\\u202eb\\udc80é\\n"
 
 
 def test_the_list_has_one_row_for_each_fork() -> None:

@@ -183,3 +183,21 @@ STARTS = (
 @given(st.text(), st.sampled_from(STARTS))
 def test_no_end_of_a_known_line_makes_it_fail(text, start):
     json.dumps(read_log([start + text]).to_json())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"GPU KV cache size: {'9' * 5000} tokens",
+        f"Maximum concurrency for 100 tokens per request: {'9' * 400}x",
+        "Maximum concurrency for 100 tokens per request: 1.2.3x",
+        "Current Power Limit : 1..2 W",
+        f"Using max model len {'9' * 5000}",
+        f"non-default args: {{'seed': {'9' * 5000}, 'max_model_len': {'9' * 400}}}",
+        f"GPU {'9' * 5000}: NVIDIA X",
+    ],
+)
+def test_numbers_that_are_none_mean_nothing(line):
+    report = read_log([line, "Using max model len 4096"])
+    assert report.max_model_len == 4096
+    assert json.dumps(report.to_json(), allow_nan=False)
