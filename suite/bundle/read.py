@@ -10,7 +10,7 @@ from typing import Any
 
 from suite.bundle.schema import RECORD_LIMIT_BYTES, RECORD_NAME, BundleRecord, parse_record, size_limit
 from suite.errors import InvalidInput, VerificationFailed
-from suite.files import strict_json
+from suite.files import sha256_bytes, strict_json
 from suite.manifest.lock import Lock, parse_lock
 
 
@@ -33,6 +33,18 @@ class Bundle:
             VerificationFailed: absent, not a regular file, or larger than a bundle may hold of it.
         """
         return read_file(self.folder, name)
+
+    def require_unchanged(self, *names: str) -> None:
+        """Check that files are those that the record names; without names all of them.
+
+        Raises:
+            VerificationFailed: as `read`, or one has another hash.
+        """
+        for name in names or sorted(self.record.files):
+            if sha256_bytes(self.read(name)) != self.record.files[name]:
+                raise VerificationFailed(
+                    "not the file that the record names", where=f"{self.bundle_id}/{name}", hint="see suite verify"
+                )
 
     def json_object(self, name: str) -> dict[str, Any]:
         """One file as a strict JSON object.

@@ -26,8 +26,9 @@ def card_block(bundle: Bundle, *, site: str | None = None, badge: str | None = N
 
     Raises:
         InvalidInput: an address that cannot stand in a card.
-        VerificationFailed: the ledger is not the bundle's, or does not give its headlines.
+        VerificationFailed: a file is not the bundle's, or the ledger does not give its headlines.
     """
+    bundle.require_unchanged()
     entry = load_entry(bundle)
     record = bundle.record
     link = _page(site, bundle) if site is not None else None

@@ -112,7 +112,9 @@ def _open(target: Path) -> _Opened:
     from suite.stack.home import suite_home
 
     if target.is_dir():
-        lock = open_bundle(target).lock()
+        bundle = open_bundle(target)
+        bundle.require_unchanged("lock.json")
+        lock = bundle.lock()
         return _Opened(stack=lock, lock=lock, manifest=None, model_folder=None)
     manifest = load_manifest(target)
     folder = None

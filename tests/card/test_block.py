@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,7 +17,7 @@ from suite.card.fields import FIELDS
 from suite.card.lint import lint
 from suite.card.markdown import escaped
 from suite.card.method import method_of
-from suite.errors import InvalidInput
+from suite.errors import InvalidInput, VerificationFailed
 
 RESULTS = Path(__file__).parents[2] / "results"
 SOME = ("h200-smollm2-kv-fp8-e4m3", "h200-smollm2-decode-flashinfer", "h200-smollm2-w4a16-g64")
@@ -24,6 +25,15 @@ SOME = ("h200-smollm2-kv-fp8-e4m3", "h200-smollm2-decode-flashinfer", "h200-smol
 
 def bundle(name):
     return open_bundle(next((RESULTS / name).iterdir()))
+
+
+@pytest.mark.parametrize("name", ["receipt.json", "reference-receipt.json", "reference-lock.json", "repeats.json"])
+def test_a_block_rests_on_no_changed_file(name, tmp_path):
+    source = bundle(SOME[0]).folder
+    folder = Path(shutil.copytree(source, tmp_path / source.name))
+    (folder / name).write_text("{}")
+    with pytest.raises(VerificationFailed, match=f"{name}: not the file that the record names"):
+        card_block(open_bundle(folder))
 
 
 @pytest.mark.parametrize("name", SOME)

@@ -1,10 +1,12 @@
 import json
 import shlex
+import shutil
+from pathlib import Path
 
 from click.testing import CliRunner
 
 from suite.cli.main import cli
-from suite.errors import InvalidInput
+from suite.errors import InvalidInput, VerificationFailed
 from tests.manifest.samples import CPU, CUDA, ROOT, write
 
 RESULTS = ROOT / "results"
@@ -69,3 +71,12 @@ def test_flags_are_checked_against_the_stacks_own_help(tmp_path, monkeypatch):
     assert result.exit_code == 2
     assert "this vLLM has no --tool-call-parser" in result.output
     assert "no --dtype" not in result.output
+
+
+def test_a_bundle_whose_lock_was_changed_is_not_launched(tmp_path):
+    folder = Path(shutil.copytree(bundle("h200-smollm2-flex"), tmp_path / "changed"))
+    lock = folder / "lock.json"
+    lock.write_text(lock.read_text().replace('"max_num_seqs": 1', '"max_num_seqs": 9'))
+    result = CliRunner().invoke(cli, ["launch", str(folder)])
+    assert isinstance(result.exception, VerificationFailed)
+    assert "lock.json: not the file that the record names" in str(result.exception)
