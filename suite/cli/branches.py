@@ -20,11 +20,10 @@ def branches(bundle: Path, position: int | None, as_json: bool) -> None:
 
     Nothing is recomputed; `suite verify` does that. Nothing generated was ever executed.
     """
-    from tabulate import tabulate
-
     from suite.branch import show as view
     from suite.bundle.branches import read_branches
     from suite.bundle.read import open_bundle
+    from suite.cli.tables import plain_table
     from suite.errors import InvalidInput
 
     opened = open_bundle(bundle)
@@ -54,7 +53,7 @@ def branches(bundle: Path, position: int | None, as_json: bool) -> None:
         return
 
     def table(rows: view.Table, headers: tuple[str, ...]) -> None:
-        click.echo(tabulate(rows, headers=headers, tablefmt="plain", disable_numparse=True) + "\n")
+        click.echo(plain_table(rows, headers) + "\n")
 
     if position is not None:
         fork = found.forks[0]

@@ -27,9 +27,8 @@ def inspect_log(file: Path, as_json: bool) -> None:
     FILE is a log of vLLM (also .gz, or - for standard input), or a receipt.json, which tells more: it was read back
     from inside the workers. What a log does not say is shown as not told.
     """
-    from tabulate import tabulate
-
     from suite.bundle.show import shown
+    from suite.cli.tables import plain_table
     from suite.files import read_json
     from suite.stack.engine_log import read_log
     from suite.stack.receipt_view import receipt_rows
@@ -54,7 +53,7 @@ def inspect_log(file: Path, as_json: bool) -> None:
         click.echo(json.dumps(value, indent=1, sort_keys=True))
         return
     plain = [(name, shown(text, limit=160)) for name, text in rows]
-    click.echo(tabulate(plain, tablefmt="plain", disable_numparse=True))
+    click.echo(plain_table(plain))
 
 
 def _lines(file: Path) -> Iterator[str]:

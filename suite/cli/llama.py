@@ -50,9 +50,8 @@ def stats(
     """
     from typing import cast
 
-    from tabulate import tabulate
-
     from suite.cli.progress import Progress
+    from suite.cli.tables import plain_table
     from suite.llama.clip import ClipChoice
     from suite.llama.pair import compare_files
     from suite.llama.printed import parse_printed, render_printed
@@ -75,7 +74,7 @@ def stats(
         for mine, normal in zip(own, ours, strict=True)
     ]
     headers = ("", *(["printed"] if beside else []), "its formulas", "renormalised FP64")
-    click.echo(tabulate(rows, headers=headers, tablefmt="plain", disable_numparse=True))
+    click.echo(plain_table(rows, headers))
     click.echo(f"\nn = {len(pair.own)} rows in {_count(pair.num_chunks, 'chunk')}. Base: {pair.base.clip.text()}.")
     click.echo(f"Candidate: {pair.candidate.clip.text()}.")
     click.echo(

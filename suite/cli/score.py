@@ -70,8 +70,7 @@ def score(
 
 
 def _print(headlines: Headlines, intervals: LedgerIntervals) -> None:
-    from tabulate import tabulate
-
+    from suite.cli.tables import plain_table
     from suite.compare.comparison import MUST_NOT
     from suite.score.report import count_rows, divergence_rows
 
@@ -86,5 +85,5 @@ def _print(headlines: Headlines, intervals: LedgerIntervals) -> None:
         (divergence_rows(headlines, intervals), _SPREAD),
     ):
         if rows:
-            click.echo(tabulate(rows, headers=headers, tablefmt="plain", disable_numparse=True) + "\n")
+            click.echo(plain_table(rows, headers) + "\n")
     click.echo(intervals.told)

@@ -25,12 +25,11 @@ def show(bundle: Path, by: str | None, as_json: bool) -> None:
 
     Nothing is recomputed; `suite verify` does that.
     """
-    from tabulate import tabulate
-
     from suite.branch.show import summary_line
     from suite.bundle import show as view
     from suite.bundle.arbiter import SIDES, read_arbiter
     from suite.bundle.read import open_bundle
+    from suite.cli.tables import plain_table
     from suite.replay.table import survival_line
 
     opened = open_bundle(bundle)
@@ -41,7 +40,7 @@ def show(bundle: Path, by: str | None, as_json: bool) -> None:
         return
 
     def table(rows: view.Table, headers: tuple[str, ...] = ()) -> None:
-        click.echo(tabulate(rows, headers=headers, tablefmt="plain", disable_numparse=True) + "\n")
+        click.echo(plain_table(rows, headers) + "\n")
 
     click.echo(f"{record.name}  {record.created}  lock {record.lock_digest[:12]}")
     click.echo(f"{view.scope_line(record)}\n{view.causal_line(record)}\n")

@@ -23,10 +23,9 @@ def diff(a: Path, b: Path, names: bool, as_json: bool) -> None:
     A and B are checkpoint folders, single safetensors files, or manifests whose model is here. Files are streamed; no
     model is loaded. Exit code 0 however much they differ.
     """
-    from tabulate import tabulate
-
     from suite.bundle.show import shown
     from suite.cli.progress import Progress
+    from suite.cli.tables import plain_table
     from suite.files import pretty_json
     from suite.model.weights import diff_weights
 
@@ -44,7 +43,7 @@ def diff(a: Path, b: Path, names: bool, as_json: bool) -> None:
         for group in found.groups
     ]
     headers = ("tensors", "identical", "of these renamed", "other bytes", "other type", "only in A", "only in B")
-    click.echo(tabulate(rows, headers=headers, tablefmt="plain", disable_numparse=True))
+    click.echo(plain_table(rows, headers))
     if names:
         for group in found.groups:
             for word, part in (
