@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from suite.errors import InvalidInput
 from suite.files import canonical_json, read_json, sha256_bytes, strict_json
+from suite.records import refuse_newer
 
 SCHEMA_VERSION = 1
 MAX_SESSION_BYTES = 64 * 1024 * 1024
@@ -212,11 +213,7 @@ def parse_session(data: bytes, *, where: str = "session") -> Session:
 def _session(value: Any, *, where: str) -> Session:
     if not isinstance(value, dict):
         raise InvalidInput("a session is a JSON object", where=where)
-    version = value.get("schema_version")
-    if type(version) is int and version > SCHEMA_VERSION:
-        raise InvalidInput(
-            f"schema version {version} is newer than this program's {SCHEMA_VERSION}", where=where, hint="update suite"
-        )
+    refuse_newer(value, newest=SCHEMA_VERSION, where=where)
     try:
         session = Session.model_validate(value)
     except ValidationError as error:

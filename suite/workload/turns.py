@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from suite.errors import InvalidInput
 from suite.files import canonical_json, read_json
+from suite.records import refuse_newer, validated
 
 SCHEMA_VERSION = 1
 SUFFIX = ".turns.json"
@@ -75,12 +75,5 @@ def load_turns(path: Path) -> RecordedTurns:
         InvalidInput: unreadable, not strict JSON, of a newer version, or not such a file.
     """
     value = read_json(path)
-    version = value.get("schema_version") if isinstance(value, dict) else None
-    if type(version) is int and version > SCHEMA_VERSION:
-        raise InvalidInput(f"schema version {version} is newer", where=str(path), hint="update suite")
-    try:
-        return RecordedTurns.model_validate(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InvalidInput(first["msg"], where=f"{path}: {place}", hint="record the session again") from error
+    refuse_newer(value, newest=SCHEMA_VERSION, where=str(path))
+    return validated(RecordedTurns, canonical_json(value), where=str(path), hint="record the session again")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from suite.errors import InvalidInput
 from suite.files import pretty_json, read_json
+from suite.records import refuse_newer
 
 SCHEMA_VERSION = 1
 
@@ -48,7 +50,7 @@ class _Value(BaseModel):
 
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
-    schema_version: int
+    schema_version: Literal[1]
     key: str = Field(pattern=r"^[0-9a-f]{64}$")
     values: list[_Value]
 
@@ -59,11 +61,11 @@ def load_map(path: Path) -> PrivateMap:
     Raises:
         InvalidInput: unreadable, of a newer version, or not such a file.
     """
+    value = read_json(path)
+    refuse_newer(value, newest=SCHEMA_VERSION, where=str(path))
     try:
-        file = _File.model_validate(read_json(path))
+        file = _File.model_validate(value)
     except ValidationError as error:
         raise InvalidInput("not a private map of `suite workload scrub`", where=str(path)) from error
-    if file.schema_version > SCHEMA_VERSION:
-        raise InvalidInput(f"schema version {file.schema_version} is newer", where=str(path), hint="update suite")
     entries = [Entry(kind=v.kind, value=v.value, pseudonym=v.pseudonym, count=v.count) for v in file.values]
     return PrivateMap(key=bytes.fromhex(file.key), entries=entries)
