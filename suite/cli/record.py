@@ -53,15 +53,22 @@ def record(
     """
     import re
 
+    from suite.cli.workload import read_template
+
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,69}", name):
         raise InvalidInput("lower-case letters, digits, `.`, `_` and `-` only", where="--name")
     if chat_template is not None and tokenizer is None:
         raise InvalidInput("needs --tokenizer", where="--chat-template", hint="give the model's folder")
+    template = read_template(chat_template)
+    if tokenizer is not None:
+        from suite.workload.tokenizer import load_tokenizer
+
+        load_tokenizer(tokenizer)  # here, because after the agent's work it is too late to find it wrong
     if upstream is not None:
         _serve(upstream, out, host, port, ask_token_ids, quiet)
     from suite.record.sessions import write_sessions
 
-    _report(write_sessions(out, name=name), tokenizer, chat_template)
+    _report(write_sessions(out, name=name), tokenizer, template)
 
 
 def _serve(upstream: str, out: Path, host: str, port: int, ask_token_ids: bool, quiet: bool) -> None:
@@ -121,11 +128,9 @@ class _Lines:
         click.echo(f"warning: {text}", err=True)
 
 
-def _report(result: Result, tokenizer: Path | None, chat_template: Path | None) -> None:
-    from suite.cli.workload import read_template
+def _report(result: Result, tokenizer: Path | None, template: str | None) -> None:
     from suite.files import PRIVATE, write_atomic
 
-    template = read_template(chat_template)
     for one in result.written:
         session = one.built.session
         click.echo(f"{one.path}: {len(session.messages)} messages, {len(one.turns.turns)} recorded answers")

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from suite.cli.record import record
-from suite.errors import InvalidInput
+from suite.errors import InvalidInput, MissingPrerequisite
 from suite.record.ids import with_recorded_ids
 from suite.record.journal import Journal, encode_body, read_journals
 from suite.record.sessions import write_sessions
@@ -133,3 +133,10 @@ def test_a_torn_last_line_is_no_harm_and_a_damaged_one_is(tmp_path: Path) -> Non
     assert isinstance(run("--out", str(tmp_path)).exception, InvalidInput)
     path.write_bytes(whole.replace(b'"schema_version":1', b'"schema_version":2', 1))
     assert "newer" in str(run("--out", str(tmp_path)).exception)
+
+
+def test_a_wrong_tokenizer_is_told_before_anything_is_recorded(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run("--upstream", "http://127.0.0.1:9", "--port", "0", "--out", str(out), "--tokenizer", str(tmp_path))
+    assert isinstance(result.exception, MissingPrerequisite)
+    assert not out.exists()
