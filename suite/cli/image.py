@@ -103,13 +103,14 @@ def verify(manifests: tuple[Path, ...], as_json: bool) -> None:
     from suite.manifest.lock import require_complete
     from suite.stack.home import suite_home
 
+    stacks = {path: load_manifest(path) for path in manifests}
+    for path, loaded in stacks.items():
+        require_complete(loaded)
+        if loaded.runtime.image is None:
+            raise InvalidInput("has no image: its runtime is a process", where=str(path), hint="leave it out")
     checked: dict[str, ImageFacts] = {}
     with Progress() as progress, connected() as engine:
-        for path in manifests:
-            loaded = load_manifest(path)
-            require_complete(loaded)
-            if loaded.runtime.image is None:
-                raise InvalidInput("has no image: its runtime is a process", where=str(path))
+        for path, loaded in stacks.items():
             observer = progress.line(loaded.name)
             present = ensure_image(loaded, engine=engine, home=suite_home(), observer=observer)
             checked[str(path)] = present.facts

@@ -161,5 +161,7 @@ class Registry:
 
 def _reason(error: Exception) -> str:
     """The innermost reason of a chain of wrapped connection errors."""
-    text = str(error)
-    return text.rpartition(": ")[2].strip("'\")( ") or type(error).__name__
+    reason = str(error).rpartition(": ")[2].strip("'\" ")
+    while reason.endswith(")") and reason.count(")") > reason.count("("):
+        reason = reason[:-1].rstrip("'\" ")
+    return reason or type(error).__name__

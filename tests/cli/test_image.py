@@ -9,7 +9,7 @@ from suite.image.facts import parse_facts
 from suite.image.resolve import this_platform
 from tests.container_engine import base, engine, world  # noqa: F401 - fixtures
 from tests.image.stub import serving
-from tests.manifest.samples import CPU, changed, write
+from tests.manifest.samples import CPU, CUDA, changed, write
 
 
 def run(*arguments):
@@ -48,7 +48,9 @@ def test_what_is_no_image_is_refused(tmp_path):
 def test_verify_without_an_engine_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nothing.sock")
     with pytest.raises(MissingPrerequisite, match="no container engine answers"):
-        run("verify", write(tmp_path, "a.yaml", CPU))
+        run("verify", write(tmp_path, "a.yaml", CUDA))
+    with pytest.raises(InvalidInput, match="its runtime is a process"):
+        run("verify", write(tmp_path, "b.yaml", CPU))
 
 
 @pytest.mark.container
