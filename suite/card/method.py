@@ -127,8 +127,11 @@ def _spans(lock: Lock, path: str) -> str:
 
 def _image(lock: Lock, bundle: Bundle) -> str:
     image = lock.runtime.image
-    if image is not None and image.digest is not None:
-        return f"container image {image.repository or 'built here'}@{image.digest}"
+    if image is not None and image.build is not None:
+        recipe = f"{image.build.recipe} (sha256 {image.build.recipe_sha256})"
+        return f"container image {image.pinned_name}, built from the recipe {recipe}"
+    if image is not None:
+        return f"container image {image.pinned_name}"
     packages = ", ".join(f"{name} {version}" for name, version in sorted(lock.runtime.packages.items()))
     sbom = bundle.record.files.get("sbom.cdx.json")
     listed = f"; SBOM sha256 {sbom}" if sbom else ""

@@ -86,6 +86,11 @@ class LockedImage(Strict):
             raise ValueError("an image of a registry has `repository` and `digest`")
         return self
 
+    @property
+    def pinned_name(self) -> str:
+        """`repository@sha256:…`, or for an image that was built the configuration's digest."""
+        return f"{self.repository}@{self.digest}" if self.digest else str(self.config_digest)
+
 
 class LockedRuntime(Strict):
     """What the engine runs in; no path of any machine."""

@@ -116,9 +116,9 @@ class Image(Strict):
         return self.config_digest
 
     @property
-    def pull_name(self) -> str | None:
-        """`repository@sha256:…`, or None while the digest is unknown."""
-        return f"{self.repository}@{self.digest}" if self.digest else None
+    def pinned_name(self) -> str | None:
+        """`repository@sha256:…`, or the configuration's digest where that is all; None while neither is known."""
+        return f"{self.repository}@{self.digest}" if self.digest else self.config_digest
 
 
 class Runtime(Strict):

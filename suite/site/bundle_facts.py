@@ -75,7 +75,7 @@ def facts_of(entry: Entry, found: Found, intervals: LedgerIntervals) -> BundleFa
         tensor_parallel_size=lock.engine.tensor_parallel_size,
         max_model_len=lock.engine.max_model_len,
         vllm=as_text(receipt.get("vllm")) or lock.runtime.packages.get("vllm", "not stated"),
-        image="" if lock.runtime.image is None else f"{lock.runtime.image.repository}@{lock.runtime.image.digest}",
+        image="" if lock.runtime.image is None else lock.runtime.image.pinned_name,
         kv_capacity_tokens=capacity,
         kv_bytes_per_token=_bytes_per_token(lock, capacity),
         tool_call_parser=lock.serve.tool_call_parser or "",

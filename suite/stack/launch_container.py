@@ -42,7 +42,7 @@ def container_arguments(
     image = stack.runtime.image
     assert image is not None
     # An image that was built here has no repository: its configuration's digest names it on this machine.
-    name = image.config_digest if image.digest is None else f"{image.repository}@{image.digest}"
+    name = image.pinned_name
     if name is None:
         raise InvalidInput(
             "the image has no digest",

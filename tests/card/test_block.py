@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -111,3 +112,14 @@ def test_text_from_a_bundle_stays_text(hostile):
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(f"| a |\n|---|\n| {escaped(hostile)} |\n")
     assert not re.search(r"<(script|a|img|em|strong|code)\b", html)
     assert html.count("<td>") == 1
+
+
+def test_a_stack_in_an_image_that_was_built_is_told_as_one(tmp_path):
+    source = bundle(SOME[0]).folder
+    folder = Path(shutil.copytree(source, tmp_path / source.name))
+    lock = json.loads((folder / "lock.json").read_text())
+    build = {"recipe": "vllm-cuda", "recipe_sha256": "1" * 64, "base": f"sha256:{'b' * 64}"}
+    lock["runtime"] |= {"kind": "docker", "image": {"build": build, "config_digest": f"sha256:{'c' * 64}"}}
+    (folder / "lock.json").write_text(json.dumps(lock))
+    (told,) = [row.value for row in method_of(open_bundle(folder)) if "image" in row.value]
+    assert told == f"container image sha256:{'c' * 64}, built from the recipe vllm-cuda (sha256 {'1' * 64})"

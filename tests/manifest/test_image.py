@@ -139,3 +139,9 @@ def test_facts_fit_the_image_that_was_built():
 def test_facts_are_read_strictly(data, message):
     with pytest.raises(InvalidInput, match=message):
         parse_facts(data, where="image.json")
+
+
+def test_an_image_is_named_by_its_digest_and_a_built_one_by_its_configuration():
+    assert built().pinned_name == DIGEST
+    assert LockedImage(repository="a/b", digest=OTHER, config_digest=DIGEST).pinned_name == f"a/b@{OTHER}"
+    assert Image(build="vllm-cpu").pinned_name is None

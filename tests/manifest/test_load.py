@@ -109,7 +109,7 @@ def test_faults_of_gpu_stacks(tmp_path: Path, changes: dict[str, Any], message: 
 def test_registry_with_port_is_a_repository(tmp_path: Path) -> None:
     loaded = manifest(tmp_path, CUDA, runtime__image__repository="localhost:5000/vllm/vllm-openai")
     assert loaded.runtime.image is not None
-    assert loaded.runtime.image.pull_name == f"localhost:5000/vllm/vllm-openai@{DIGEST}"
+    assert loaded.runtime.image.pinned_name == f"localhost:5000/vllm/vllm-openai@{DIGEST}"
 
 
 def test_digests_are_told_apart(tmp_path: Path) -> None:
