@@ -9,6 +9,7 @@ from suite.bundle.derive import effective
 from suite.bundle.read import Bundle
 from suite.files import canonical_json, sha256_bytes
 from suite.manifest.lock import Lock, LockedModel
+from suite.sbom.read import BUNDLE_NAME
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,7 +134,7 @@ def _image(lock: Lock, bundle: Bundle) -> str:
     if image is not None:
         return f"container image {image.pinned_name}"
     packages = ", ".join(f"{name} {version}" for name, version in sorted(lock.runtime.packages.items()))
-    sbom = bundle.record.files.get("sbom.cdx.json")
+    sbom = bundle.record.files.get(BUNDLE_NAME)
     listed = f"; SBOM sha256 {sbom}" if sbom else ""
     return f"no container image: {packages or 'packages of the machine'}{listed}"
 

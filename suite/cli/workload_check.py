@@ -120,12 +120,14 @@ def _hashes(report: Report) -> list[tuple[str, str]]:
 
 def _print(report: Report, parts: list, *, show: bool, full: bool) -> None:  # type: ignore[type-arg]
     if show:
+        from suite.grade.verdict import printable
+
         for part in parts:
             text = part.text
             if not full and len(text) > _SHOWN_CHARACTERS:
                 cut = len(text) - _SHOWN_CHARACTERS
                 text = f"{text[: _SHOWN_CHARACTERS // 2]} […{cut:,} characters…] {text[-_SHOWN_CHARACTERS // 2 :]}"
-            click.secho(_printable(text), fg=_COLOURS[part.kind], underline=part.literal, nl=False)
+            click.secho(printable(text, kept="\n\t"), fg=_COLOURS[part.kind], underline=part.literal, nl=False)
         click.echo("\n")
         legend = "  ".join(click.style(kind, fg=colour) for kind, colour in _COLOURS.items())
         click.echo(f"{legend}  {click.style('literal', underline=True)}\n")
@@ -141,8 +143,3 @@ def _print(report: Report, parts: list, *, show: bool, full: bool) -> None:  # t
         click.echo(f"  to do:   {finding.hint}")
     if not report.findings:
         click.echo("nothing found")
-
-
-def _printable(text: str) -> str:
-    """Without characters that would steer a terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)

@@ -182,9 +182,9 @@ def shown_text(value: Any) -> Any:
     return value
 
 
-def printable(text: str) -> str:
-    """Text of a model as a terminal may show it: what is not printable becomes an escape."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+def printable(text: str, *, kept: str = "") -> str:
+    """Text of a model as a terminal may show it: what is not printable becomes an escape, but for characters `kept`."""
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def _without_calls(ending: Ending, stray: Fault | None) -> Verdict:

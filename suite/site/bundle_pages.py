@@ -14,6 +14,7 @@ from suite.bundle.show import settings_table
 from suite.compare.comparison import MUST_NOT
 from suite.errors import SuiteError
 from suite.manifest.lock import Lock
+from suite.sbom.read import BUNDLE_NAME
 from suite.site.answers import answers
 from suite.site.bundle_facts import object_in
 from suite.site.charts import class_bar, histogram, strip_paths
@@ -111,7 +112,7 @@ class _View:
 def _files(bundle: BundleFacts) -> Iterator[Copied]:
     folder = Path(bundle.folder)
     for name, sha256 in bundle.file_hashes:
-        if name == "sbom.cdx.json":
+        if name == BUNDLE_NAME:
             continue  # offered once for all bundles that have the same, beside its page
         shown = f"{name}.txt" if name == LOG_NAME else name
         yield Copied(path=f"{bundle.folder_page}/{shown}", folder=folder, name=name, sha256=sha256)

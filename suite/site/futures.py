@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from suite.branch.schema import BRANCHES_NAME
 from suite.score.classes import FLIP_CLASSES
 from suite.site import futures_data as data
 from suite.site.data import BundleFacts, CohortFacts, Site
@@ -35,7 +36,7 @@ class _Stack:
 
     @property
     def has_forks(self) -> bool:
-        return any(name == "branches.json" for name, _ in self.facts.file_hashes)
+        return any(name == BRANCHES_NAME for name, _ in self.facts.file_hashes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 from suite.branch.file import read_forks
 from suite.branch.schema import BRANCHES_NAME, FORKS_NAME, BranchesRecord, Fork, Future, TopToken, parse_branches
 from suite.bundle.read import open_bundle
+from suite.compare.entries import LEDGER_NAME
 from suite.score.classes import FLIP_CLASSES
 from suite.score.ledger import Ledger, read_ledger
 from suite.site.rendering import script_call
@@ -46,7 +47,7 @@ def num_ranges(num_tokens: int) -> int:
 
 @lru_cache(maxsize=3)
 def _ledger(folder: str, record_sha256: str) -> Ledger:
-    return read_ledger(Path(folder) / "ledger.parquet")
+    return read_ledger(Path(folder) / LEDGER_NAME)
 
 
 def ledger_of(stack: StackRef) -> Ledger:

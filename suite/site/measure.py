@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from suite.bundle.read import Bundle, open_bundle
 from suite.compare.comparison import Comparison, band_text, compare_entries, scope, winner_text
-from suite.compare.entries import Entry, load_entry
+from suite.compare.entries import LEDGER_NAME, Entry, load_entry
 from suite.errors import SuiteError, VerificationFailed
 from suite.files import sha256_bytes
+from suite.sbom.read import BUNDLE_NAME
 from suite.score.same_probes import differing
 from suite.score.together import intervals_together
 from suite.site.bundle_facts import facts_of
@@ -24,7 +25,7 @@ from suite.site.keys import key_of
 from suite.site.scan import Found
 
 SHOWN_INTERVALS = ("flips", "flips_confident", "kl_ref_cand")
-_CHECKED_LATER = frozenset({"ledger.parquet", "sbom.cdx.json"})
+_CHECKED_LATER = frozenset({LEDGER_NAME, BUNDLE_NAME})
 
 
 def measure(group: Sequence[Found]) -> Measured:
