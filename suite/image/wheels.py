@@ -23,7 +23,8 @@ _PLATFORMS = (
 def ensure_wheels(recipe: Recipe, *, home: Path, observer: Observer) -> Path:
     """The folder with exactly the wheels of `recipe`, in the state folder; downloaded unless it is there.
 
-    An index for packages that the usual one lacks (the CPU build of torch) is named by $TORCH_INDEX.
+    An index for packages that the usual ones lack (the CPU build of torch) is named by $TORCH_INDEX. Only a lock that
+    cannot be had without it is looked for there: an index asked for each of 150 packages may be slow or out of reach.
 
     Raises:
         MissingPrerequisite: a package cannot be had, pip is absent, or the disk is full.
@@ -46,16 +47,11 @@ def _download(lock: Path, python: str, folder: Path) -> None:
         command += ["--platform", name]
     for abi in (f"cp{python.replace('.', '')}", "abi3", "none"):
         command += ["--abi", abi]
-    if index := os.environ.get("TORCH_INDEX"):
-        command += ["--extra-index-url", index]
-    done = subprocess.run(
-        [*command, "--dest", str(folder), "--requirement", str(lock)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    command += ["--dest", str(folder), "--requirement", str(lock)]
+    done = _run(command)
+    index = os.environ.get("TORCH_INDEX")
+    if done.returncode and index and "DO NOT MATCH THE HASHES" not in done.stderr:
+        done = _run([*command, "--extra-index-url", index])
     if done.returncode == 0:
         return
     lines = [line.strip() for line in done.stderr.splitlines() if line.startswith("ERROR")] or [done.stderr[-500:]]
@@ -66,4 +62,10 @@ def _download(lock: Path, python: str, folder: Path) -> None:
         where=str(lock),
         hint="check the network and pip's settings; for the CPU build of torch name its index in TORCH_INDEX, as the "
         "Makefile does; or give a folder of wheels with --wheels",
+    )
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
     )

@@ -104,6 +104,20 @@ def test_wheels_come_by_hash_once(tmp_path, index, monkeypatch):
     assert ensure_wheels(recipe, home=tmp_path / "home", observer=SilentObserver()) == folder
 
 
+def test_a_further_index_is_asked_only_for_what_the_usual_ones_lack(tmp_path, index, monkeypatch):
+    write(tmp_path, GOOD, one=f"a==1 --hash=sha256:{index}\n")
+    monkeypatch.setenv("TORCH_INDEX", "http://127.0.0.1:9/none")
+    asked = []
+    run = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda command, **kwargs: (asked.append(command), run(command, **kwargs))[1])
+    ensure_wheels(load_recipe("small", root=tmp_path), home=tmp_path / "home", observer=SilentObserver())
+    assert ["--extra-index-url" in command for command in asked] == [False]
+    write(tmp_path, GOOD, one=f"b==1 --hash=sha256:{'0' * 64}\n")
+    with pytest.raises(MissingPrerequisite):
+        ensure_wheels(load_recipe("small", root=tmp_path), home=tmp_path / "home", observer=SilentObserver())
+    assert ["--extra-index-url" in command for command in asked] == [False, False, True]
+
+
 def test_wheels_that_are_others_or_absent_leave_nothing(tmp_path, index):
     write(tmp_path, GOOD, one=f"a==1 --hash=sha256:{'0' * 64}\n")
     with pytest.raises(VerificationFailed, match="another file than the lock names"):
