@@ -1,6 +1,7 @@
 """The real engine that `.ci/containers` starts, a registry on loopback, and a small Debian image that has Python."""
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -67,13 +68,15 @@ class Daemon:
 
     def __init__(self, folder: Path, data: Path, address: str) -> None:
         self._folder = folder
-        self._command = ["dockerd", "--data-root", str(data), "--exec-root", str(folder / "exec"), "--host", address]
+        # Its helper's sockets lie there, and a socket's path has at most 104 characters.
+        self._exec = Path(f"/run/suite-test-{os.getpid()}-exec")
+        self._command = ["dockerd", "--data-root", str(data), "--exec-root", str(self._exec), "--host", address]
         self._command += ["--pidfile", str(folder / "pid"), "--storage-driver", "overlay2"]
         self._command += ["--bridge=none", "--iptables=false", "--ip6tables=false"]
 
     def start(self) -> None:
         # Of a killed engine's helper, which may still lie there as a zombie: it would be taken for a living one.
-        (self._folder / "exec" / "containerd" / "containerd.pid").unlink(missing_ok=True)
+        (self._exec / "containerd" / "containerd.pid").unlink(missing_ok=True)
         log = self._folder / "dockerd.log"
         with log.open("ab") as sink:
             self._process = subprocess.Popen(self._command, stdout=sink, stderr=sink)
@@ -84,6 +87,7 @@ class Daemon:
                 time.sleep(0.1)
             else:
                 return
+        self.kill()
         raise AssertionError(log.read_text()[-2000:])
 
     def kill(self) -> None:
@@ -93,6 +97,10 @@ class Daemon:
     def stop(self) -> None:
         self._process.terminate()
         self._process.wait(60)
+        for line in Path("/proc/mounts").read_text().splitlines()[::-1]:
+            if line.split()[1].startswith(f"{self._exec}/"):
+                subprocess.run(["umount", "--lazy", line.split()[1]], check=False)
+        shutil.rmtree(self._exec, ignore_errors=True)
 
 
 @contextmanager

@@ -64,11 +64,14 @@ def read_exchange(raw: RawExchange, number: int) -> Exchange | None:
             headers.get("content-encoding", ""),
         )
     endpoint = _endpoint(raw.path)
+    how = raw.how
+    if how == "client_closed" and answer.done and not answer.problems:
+        how = "complete"  # clients leave at the stream's own end mark, which may come before the connection's end
     problems = [*raw.problems, *answer.problems]
-    if raw.how is None:
+    if how is None:
         problems.append("the proxy ended before this exchange did")
-    elif raw.how != "complete":
-        problems.append(f"{raw.how.replace('_', ' ')}" + (f": {raw.error}" if raw.error else ""))
+    elif how != "complete":
+        problems.append(f"{how.replace('_', ' ')}" + (f": {raw.error}" if raw.error else ""))
     sampling = {key: request[key] for key in SAMPLING_KEYS if request.get(key) is not None}
     if request.get("max_completion_tokens") is not None:
         sampling.setdefault("max_tokens", request["max_completion_tokens"])
@@ -91,7 +94,7 @@ def read_exchange(raw: RawExchange, number: int) -> Exchange | None:
             request["previous_response_id"] if isinstance(request.get("previous_response_id"), str) else None
         ),
         status=raw.status,
-        how=raw.how,
+        how=how,
         first_byte_ms=raw.first_byte_ms,
         last_byte_ms=raw.last_byte_ms,
         problems=tuple(problems),

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.record.answers import Answer, Choice, answer_of
-from suite.record.exchange import Exchange
+from suite.record.exchange import Exchange, read_exchange
+from suite.record.journal import RawExchange
 from suite.record.sse import events
 from suite.record.stitch import message_key, stitch
 from tests.record.world import chat_chunk, finish_chunk
@@ -287,3 +288,28 @@ def test_events_with_every_line_end(end: str) -> None:
     text = f"\ufeffevent: a{end}data: 1{end}data:2{end}{end}: c{end}id: 7{end}{end}data: x{end}{end}data: cut"
     found = [(e.name, e.data, e.whole) for e in events(text.encode())]
     assert found == [("a", "1\n2", True), ("message", "x", True), ("message", "cut", False)]
+
+
+@pytest.mark.parametrize(
+    ("cut", "how", "problem"),
+    [(0, "complete", None), (1, "client_closed", "client closed")],
+    ids=["after its end mark", "before it"],
+)
+def test_a_client_may_leave_at_the_streams_own_end_mark(cut: int, how: str, problem: str | None) -> None:
+    pieces = [chat_chunk(0, content="Three."), finish_chunk()]
+    raw = RawExchange(
+        journal="j",
+        number=1,
+        started="",
+        path="/v1/chat/completions",
+        request_headers={},
+        request_body=json.dumps({"messages": [QUESTION]}).encode(),
+        status=200,
+        response_headers={"content-type": "text/event-stream"},
+        response_body=b"".join(pieces[: len(pieces) - cut]),
+        how="client_closed",
+    )
+    read = read_exchange(raw, 1)
+    assert read is not None
+    assert read.how == how
+    assert (problem in read.problems) if problem else read.problems == ()
