@@ -307,7 +307,7 @@ def _other_process(base, home, agent) -> subprocess.Popen:
 def test_control_c_removes_the_container(base, engine, home, agent):
     child = _other_process(base, home, agent)
     child.send_signal(signal.SIGINT)
-    assert child.wait(30) != 0
+    assert child.wait(120) != 0
     assert containers_of(engine, home) == []
 
 
@@ -315,7 +315,7 @@ def test_what_a_killed_process_leaves_ends_by_itself_and_is_removed_by_the_next(
     child = _other_process(base, home, agent)
     (left,) = containers_of(engine, home)
     child.kill()
-    child.wait(30)
+    child.wait(120)
     _wait_for(home / "out" / "stdin-closed")
     engine.api.wait(left, timeout=30)
     seen: list[str] = []
@@ -337,7 +337,7 @@ def test_the_containers_of_others_are_left_alone(base, engine, home, agent, tmp_
         assert len(containers_of(engine, home)) == 1
     finally:
         child.send_signal(signal.SIGINT)
-        child.wait(30)
+        child.wait(120)
 
 
 def test_an_image_without_the_engine_is_refused(base, home):
