@@ -18,9 +18,10 @@ import numpy as np
 
 from suite.agent.checkpoint import require_files
 from suite.agent.engine import start_engine, vllm_version
-from suite.agent.events import AgentFailure, Events, write_json
+from suite.agent.events import Events, write_json
+from suite.agent.job import require_schema
 from suite.agent.recorded import read_tokens
-from suite.agent.settings import effective_settings, mismatches
+from suite.agent.settings import effective_settings, require_effective
 
 SCHEMA_VERSION = 1
 READY_NAME = "ready.json"
@@ -65,9 +66,7 @@ class AnswerJob:
             ValueError: another schema version.
             TypeError: an unknown or absent key.
         """
-        version = values.get("schema_version")
-        if version != SCHEMA_VERSION:
-            raise ValueError(f"answer job schema {version} is not the {SCHEMA_VERSION} that this agent reads")
+        require_schema(values, SCHEMA_VERSION, "answer job")
         return cls(**(values | {"stop_token_ids": tuple(values["stop_token_ids"])}))
 
 
@@ -88,12 +87,12 @@ def run(request: dict[str, Any], events: Events) -> None:
     events.done("engine start")
     ranks = llm.collective_rpc("suite_receipt")
     effective = effective_settings(ranks)
-    if differing := mismatches(job.expect, effective):
-        raise AgentFailure(
-            "effective_mismatch",
-            "the engine does not use what the replay asks for: " + "; ".join(differing),
-            "correct `engine` or `serve` in the manifest, or switch replay.prefix_caching off",
-        )
+    require_effective(
+        job.expect,
+        effective,
+        asking="the replay",
+        hint="correct `engine` or `serve` in the manifest, or switch replay.prefix_caching off",
+    )
     context_tokens = int(ranks[0]["max_model_len"])
     ready = {"schema_version": 1, "effective": effective, "vllm": vllm_version(), "context_tokens": context_tokens}
     write_json(out / READY_NAME, ready)

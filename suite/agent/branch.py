@@ -15,9 +15,10 @@ from typing import Any
 
 from suite.agent.checkpoint import require_files
 from suite.agent.engine import start_engine, vllm_version
-from suite.agent.events import AgentFailure, Events, write_json
+from suite.agent.events import Events, write_json
+from suite.agent.job import require_schema
 from suite.agent.recorded import read_tokens
-from suite.agent.settings import effective_settings, mismatches
+from suite.agent.settings import effective_settings, require_effective
 
 SCHEMA_VERSION = 1
 RESULT_NAME = "futures.json"
@@ -60,9 +61,7 @@ class BranchJob:
             ValueError: another schema version.
             TypeError: an unknown or absent key.
         """
-        version = values.get("schema_version")
-        if version != SCHEMA_VERSION:
-            raise ValueError(f"branch job schema {version} is not the {SCHEMA_VERSION} that this agent reads")
+        require_schema(values, SCHEMA_VERSION, "branch job")
         changed = {
             "roots": tuple((int(p), int(t)) for p, t in values["roots"]),
             "given": tuple((int(p), int(t)) for p, t in values["given"]),
@@ -209,12 +208,12 @@ def run(request: dict[str, Any], events: Events) -> None:
     events.done("engine start")
     ranks = llm.collective_rpc("suite_receipt")
     effective = effective_settings(ranks)
-    if differing := mismatches(job.expect, effective):
-        raise AgentFailure(
-            "effective_mismatch",
-            "the engine does not use what branching asks for: " + "; ".join(differing),
-            "this stack cannot branch under its own settings: set `branches.policy: none`",
-        )
+    require_effective(
+        job.expect,
+        effective,
+        asking="branching",
+        hint="this stack cannot branch under its own settings: set `branches.policy: none`",
+    )
     branching = Branching(
         job=job,
         tokens=tokens.tolist(),

@@ -25,7 +25,7 @@ from suite.agent.positions import wanted_positions
 from suite.agent.recorded import read_tokens
 from suite.agent.scoring.job import save_arrays
 from suite.agent.scoring.streaming import settle
-from suite.agent.settings import effective_settings, mismatches
+from suite.agent.settings import effective_settings, require_effective
 from suite.agent.worker import STREAMED_NAME
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "tekken.json", "vocab.json")
@@ -50,13 +50,12 @@ def run(request: dict[str, Any], events: Events) -> None:
 
     receipt = _receipt(llm, job)
     write_json(out / "receipt.json", receipt)
-    differing = mismatches(job.expect, receipt["effective"])
-    if differing:
-        raise AgentFailure(
-            "effective_mismatch",
-            "the engine does not use what the manifest asks for: " + "; ".join(differing),
-            "correct the manifest, or use an engine and hardware that support the setting",
-        )
+    require_effective(
+        job.expect,
+        receipt["effective"],
+        asking="the manifest",
+        hint="correct the manifest, or use an engine and hardware that support the setting",
+    )
     sanity = _sanity(llm, job, tokens, int(receipt["ranks"][0]["vocab_size"]), events)
 
     tokenizer_size = _tokenizer_size(job)

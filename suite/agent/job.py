@@ -9,6 +9,17 @@ from typing import Any
 SCHEMA_VERSION = 1
 
 
+def require_schema(values: dict[str, Any], version: int, name: str) -> None:
+    """See that a request is of the version that this agent reads.
+
+    Raises:
+        ValueError: another one.
+    """
+    found = values.get("schema_version")
+    if found != version:
+        raise ValueError(f"{name} schema {found} is not the {version} that this agent reads")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaptureJob:
     """One start of one stack.
@@ -68,9 +79,7 @@ class CaptureJob:
             ValueError: another schema version.
             TypeError: an unknown or absent key.
         """
-        version = values.get("schema_version")
-        if version != SCHEMA_VERSION:
-            raise ValueError(f"job schema {version} is not the {SCHEMA_VERSION} that this agent reads")
+        require_schema(values, SCHEMA_VERSION, "job")
         ranges = tuple((int(a), int(b)) for a, b in values["ranges"])
         return cls(**(values | {"ranges": ranges}))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from suite.agent.events import AgentFailure
+
 
 def effective_settings(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The receipts of all ranks reduced to the settings that a manifest can request.
@@ -23,6 +25,23 @@ def mismatches(expected: dict[str, Any], effective: dict[str, Any]) -> list[str]
         for name, wanted in sorted(expected.items())
         if wanted is not None and effective.get(name) != wanted
     ]
+
+
+def require_effective(expected: dict[str, Any], effective: dict[str, Any], *, asking: str, hint: str) -> None:
+    """See that the engine took every requested setting.
+
+    Args:
+        expected: Requested settings by their receipt name; None is no request.
+        effective: What `effective_settings` gave.
+        asking: What requested them, for the message.
+        hint: What to do.
+
+    Raises:
+        AgentFailure: it did not (`effective_mismatch`).
+    """
+    if differing := mismatches(expected, effective):
+        message = f"the engine does not use what {asking} asks for: " + "; ".join(differing)
+        raise AgentFailure("effective_mismatch", message, hint)
 
 
 def _of_rank(receipt: dict[str, Any]) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from suite.manifest.engine import Engine
-from suite.manifest.lock import LockedCapture, LockedModel, LockedRuntime
-from suite.manifest.schema import Capture, Hardware, ModelSource, Runtime
+from suite.manifest.lock import LockedCapture, LockedModel
+from suite.manifest.schema import Capture
 from suite.stack.capabilities import Capabilities
+from suite.stack.settings import StackSettings
 
 _PER_TOKEN_HEAD = ("int8_per_token_head", "int4_per_token_head", "fp8_per_token_head")
 # What the CPU backend's own list allows, and the plain types that it stores as the model computes them.
@@ -23,28 +23,8 @@ _MEMORY_KV = ("auto", "bfloat16", "float16")
 _OLDEST_VLLM = (0, 25)
 
 
-class Stack(Protocol):
+class Stack(StackSettings, Protocol):
     """What is looked at: a manifest or a lock."""
-
-    @property
-    def runtime(self) -> Runtime | LockedRuntime:
-        """Container or process."""
-
-    @property
-    def hardware(self) -> Hardware:
-        """What it runs on."""
-
-    @property
-    def engine(self) -> Engine:
-        """The settings it is captured with."""
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables it is started with."""
-
-    @property
-    def model(self) -> ModelSource | LockedModel:
-        """The checkpoint."""
 
     @property
     def capture(self) -> Capture | LockedCapture:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from suite.manifest.engine import Engine, Serve, differences
-from suite.manifest.lock import LockedModel, LockedRuntime
-from suite.manifest.schema import Hardware, ModelSource, Runtime
+from suite.manifest.engine import Serve, differences
+from suite.stack.settings import StackSettings
 
 _EFFECTS = {
     "enforce_eager": "compiled kernels and graphs give other numbers than eager ones",
@@ -28,7 +27,7 @@ _EFFECTS = {
 }
 
 
-class Launchable(Protocol):
+class Launchable(StackSettings, Protocol):
     """What can be launched: a lock or a manifest."""
 
     @property
@@ -36,28 +35,8 @@ class Launchable(Protocol):
         """The stack's name."""
 
     @property
-    def runtime(self) -> Runtime | LockedRuntime:
-        """Container or process."""
-
-    @property
-    def hardware(self) -> Hardware:
-        """What it runs on."""
-
-    @property
-    def engine(self) -> Engine:
-        """The settings it is measured with."""
-
-    @property
     def serve(self) -> Serve:
         """What changes when it is launched."""
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables it is started with."""
-
-    @property
-    def model(self) -> ModelSource | LockedModel:
-        """The checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
