@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from suite.bundle.schema import RECORD_LIMIT_BYTES, RECORD_NAME, BundleRecord, parse_record, size_limit
 from suite.errors import InvalidInput, VerificationFailed
-from suite.files import sha256_bytes, strict_json
+from suite.files import read_regular, sha256_bytes, strict_json
 from suite.manifest.lock import Lock, parse_lock
 
 
@@ -96,18 +94,4 @@ def read_file(folder: Path, name: str) -> bytes:
     limit = RECORD_LIMIT_BYTES if name == RECORD_NAME else size_limit(name)
     if limit is None:
         raise VerificationFailed("no bundle holds such a file", where=name)
-    try:
-        # O_NONBLOCK: a named pipe must not make us wait.
-        descriptor = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        raise VerificationFailed(f"cannot be opened: {error.strerror}", where=name) from error
-    with os.fdopen(descriptor, "rb") as stream:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise VerificationFailed("not a regular file", where=name)
-        if status.st_size > limit:
-            raise VerificationFailed(f"has {status.st_size:,} bytes; at most {limit:,} are read", where=name)
-        data = stream.read(limit + 1)
-    if len(data) > limit:
-        raise VerificationFailed(f"has more than {limit:,} bytes", where=name)
-    return data
+    return read_regular(folder / name, limit_bytes=limit, where=name)
