@@ -8,10 +8,11 @@ import json
 import math
 import os
 import secrets
+import stat
 from pathlib import Path
 from typing import Any
 
-from suite.errors import InvalidInput, MissingPrerequisite
+from suite.errors import InvalidInput, MissingPrerequisite, VerificationFailed
 
 _READ_BYTES = 1 << 20
 PRIVATE = 0o600
@@ -45,6 +46,35 @@ def sha256_file(path: Path) -> str:
         while block := stream.read(_READ_BYTES):
             digest.update(block)
     return digest.hexdigest()
+
+
+def read_regular(path: Path, *, limit_bytes: int, where: str | None = None) -> bytes:
+    """The bytes of a regular file, opened without following a link.
+
+    Args:
+        path: The file.
+        limit_bytes: More than that is not read.
+        where: What messages call the file; its path by default.
+
+    Raises:
+        VerificationFailed: absent, a link or another special file, or larger than the limit.
+    """
+    where = where or str(path)
+    try:
+        # O_NONBLOCK: a named pipe must not make us wait.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise VerificationFailed(f"cannot be opened: {error.strerror}", where=where) from error
+    with os.fdopen(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise VerificationFailed("not a regular file", where=where)
+        if status.st_size > limit_bytes:
+            raise VerificationFailed(f"has {status.st_size:,} bytes; at most {limit_bytes:,} are read", where=where)
+        data = stream.read(limit_bytes + 1)
+    if len(data) > limit_bytes:
+        raise VerificationFailed(f"has more than {limit_bytes:,} bytes", where=where)
+    return data
 
 
 def write_atomic(path: Path, data: bytes, *, mode: int = 0o666) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -16,8 +13,9 @@ from suite.bundle.parts import BundleParts
 from suite.bundle.redact import redact
 from suite.bundle.schema import RECORD_NAME, SCHEMA_VERSION, folder_name, seal, size_limit
 from suite.capture.store import RECEIPT_NAME, Capture
-from suite.errors import InvalidInput, MissingPrerequisite, VerificationFailed
+from suite.errors import InvalidInput, VerificationFailed
 from suite.files import pretty_json, sha256_bytes, strict_json
+from suite.folders import whole_folder
 from suite.image.facts import FACTS_NAME
 from suite.manifest.arbiter import require_arbiter
 from suite.replay.counts import headlines
@@ -163,53 +161,6 @@ def _check_together(parts: BundleParts, ledger: Ledger, rows_sha256: dict[str, s
 
 
 def _write_folder(final: Path, files: dict[str, bytes]) -> None:
-    final.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(final.parent)
-    if final.exists():
-        raise InvalidInput("a bundle of this lock and second exists already", where=str(final), hint="run it again")
-    partial = final.parent / f".{final.name}.{os.getpid()}.partial"
-    try:
-        partial.mkdir()
+    with whole_folder(final, what="a bundle of this lock and second", hint="run it again") as partial:
         for name, data in files.items():
-            with (partial / name).open("xb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-        partial.rename(final)
-        _sync_folder(final.parent)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            size = sum(map(len, files.values()))
-            raise MissingPrerequisite(
-                f"no space left for a bundle of {size:,} bytes",
-                where=str(final),
-                hint="free disk space, then run again",
-            ) from error
-        raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _remove_abandoned(parent: Path) -> None:
-    for path in parent.glob(".*.partial"):
-        process = path.name.split(".")[-2]
-        if process.isdecimal() and not _is_alive(int(process)):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_alive(process_id: int) -> bool:
-    try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
+            (partial / name).write_bytes(data)
