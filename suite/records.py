@@ -38,10 +38,14 @@ def refuse_newer(value: Any, *, newest: int, where: str) -> None:
     """Refuse a newer schema version before anything else is said of the record.
 
     Raises:
-        InvalidInput: `schema_version` is above `newest`.
+        InvalidInput: `schema_version` is above `newest`, or is there and no whole number.
     """
-    version = value.get("schema_version") if isinstance(value, dict) else None
-    if type(version) is int and version > newest:
+    if not isinstance(value, dict) or "schema_version" not in value:
+        return
+    version = value["schema_version"]
+    if type(version) is not int:  # `true` and `1.0` are equal to 1, and a model would take them
+        raise InvalidInput("schema_version is no whole number", where=where)
+    if version > newest:
         raise InvalidInput(
             f"schema version {version} is newer than this program reads ({newest})", where=where, hint="update suite"
         )

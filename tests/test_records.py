@@ -33,6 +33,8 @@ def test_a_record_is_read() -> None:
         (b'{"low": 1, "low": 2, "high": 3}', "stands twice"),
         (b"[]", "no record: Input should be an object"),
         (b'{"schema_version": 2, "else": 1}', r"schema version 2 is newer than this program reads \(1\)"),
+        (b'{"schema_version": true, "low": 1, "high": 2}', "schema_version is no whole number"),
+        (b'{"schema_version": 1.0, "low": 1, "high": 2}', "schema_version is no whole number"),
         (b'{"low": 1.0, "high": 2}', "no record: low: "),
         (b'{"low": 1, "high": 2, "more": 3}', "no record: more: Extra inputs"),
         (b'{"low": 3, "high": 2}', "^file: no record: low is above high$"),
