@@ -73,10 +73,15 @@ def number_facts(logits: torch.Tensor) -> dict[str, torch.Tensor]:
     return {name: torch.cat(blocks) for name, blocks in parts.items()}
 
 
-def num_non_finite_rows(rows: torch.Tensor) -> int:
-    """How many of `[n, width]` rows hold a NaN or an infinity; both reach a row's least or largest value."""
+def finite_rows(rows: torch.Tensor) -> torch.Tensor:
+    """Which of `[n, width]` rows hold no NaN and no infinity, bool `[n]`; either reaches a row's least or largest."""
     least, largest = torch.aminmax(rows, dim=1)
-    return int((~(least.isfinite() & largest.isfinite())).sum())
+    return least.isfinite() & largest.isfinite()
+
+
+def num_non_finite_rows(rows: torch.Tensor) -> int:
+    """How many of `[n, width]` rows hold a NaN or an infinity."""
+    return int((~finite_rows(rows)).sum())
 
 
 def top_logits(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

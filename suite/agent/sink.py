@@ -19,13 +19,16 @@ from safetensors import safe_open
 
 from suite.agent.chunks import ChunkFile, chunk_name, record_chunk
 from suite.agent.events import AgentFailure
-from suite.agent.rows import num_non_finite_rows, number_facts, row_bytes, row_hashes, use_all_cores
+from suite.agent.rows import finite_rows, num_non_finite_rows, number_facts, row_bytes, row_hashes, use_all_cores
 from suite.agent.tensors import write_tensors
 
 _BLOCKS = 8
 _PINNED = 4
-_SAVING = 2 if (os.cpu_count() or 1) > 4 else 1
+_SAVING = max(1, min(4, (os.cpu_count() or 1) // 3))
 """Chunks that are hashed and written while the next one fills."""
+
+FINITE = "finite"
+"""Among the numbers of rows that come with them: which rows are finite. Counted, and not stored."""
 
 
 def save_chunk(
@@ -138,7 +141,7 @@ class RowSink:
     def push(
         self, rows: torch.Tensor, positions: np.ndarray[Any, Any], numbers: dict[str, torch.Tensor] | None = None
     ) -> None:
-        """Queue rows of which the caller keeps no use; `numbers` are their `number_facts`, where those are known."""
+        """Queue rows of which the caller keeps no use; `numbers`: `number_facts` and `FINITE`, where they are known."""
         if self._first_push is None:
             self._first_push = time.perf_counter()
         if not rows.is_cuda:
@@ -222,7 +225,8 @@ class RowSink:
     ) -> None:
         facts = None
         if self._facts:  # now, while the engine computes its next step, and not when the chunk is full
-            facts = (numbers or number_facts(rows)) | {"row_sha256": row_hashes(rows)}
+            facts = numbers or number_facts(rows) | {FINITE: finite_rows(rows)}
+            facts |= {"row_sha256": row_hashes(rows)}
         done = 0
         while done < len(rows):
             if self._rows is None:
@@ -248,15 +252,19 @@ class RowSink:
             "positions": torch.from_numpy(positions),
             "target_ids": torch.from_numpy(self._tokens[positions + 1].astype(np.int64)),
         }
+        non_finite_rows = None
         if self._chunk_facts:
             names = self._chunk_facts[0]
-            tensors |= {name: torch.cat([part[name] for part in self._chunk_facts]) for name in names}
+            facts = {name: torch.cat([part[name] for part in self._chunk_facts]) for name in names}
+            non_finite_rows = int((~facts.pop(FINITE)).sum())
+            tensors |= facts
             self._chunk_facts = []
         if self._compare:
             _check_same(self.folder / name, tensors)
             self._compare = False
         # Chunks may be written in any order: a resumed start keeps those before the first that is absent.
-        self._saving.append((self._pool.submit(save_chunk, self.folder, name, tensors), self._rows))
+        saving = self._pool.submit(save_chunk, self.folder, name, tensors, non_finite_rows=non_finite_rows)
+        self._saving.append((saving, self._rows))
         self._named += 1
         self._rows = None
         self._filled = 0

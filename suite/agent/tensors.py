@@ -6,9 +6,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
+
+from suite.agent.rows import use_all_cores
 
 _NAMES = {
     torch.bfloat16: "BF16",
@@ -42,16 +45,20 @@ def write_tensors(
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     pieces: list[bytes | memoryview] = [len(text).to_bytes(8, "little"), text, *map(_bytes, tensors.values())]
-    digest = hashlib.sha256()
-    size = 0
-    with path.open("wb") as stream:
+    with ThreadPoolExecutor(1, "suite-hash", initializer=use_all_cores) as beside, path.open("wb") as stream:
+        digest = beside.submit(_sha256, pieces)
         for piece in pieces:
             stream.write(piece)
-            digest.update(piece)
-            size += len(piece)
         stream.flush()
         os.fsync(stream.fileno())
-    return digest.hexdigest(), size
+        return digest.result(), sum(map(len, pieces))
+
+
+def _sha256(pieces: list[bytes | memoryview]) -> str:
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _bytes(tensor: torch.Tensor) -> memoryview:

@@ -23,10 +23,10 @@ from suite.agent.events import AgentFailure, Events, failure_of
 from suite.agent.head import Head, describe_head, fingerprint, head_of, load_head, pad_rows, save_shard
 from suite.agent.positions import probe_sample, wanted_positions
 from suite.agent.receipt import worker_receipt
-from suite.agent.rows import number_facts
+from suite.agent.rows import finite_rows, number_facts
 from suite.agent.scoring.job import save_arrays
 from suite.agent.scoring.streaming import StreamingScores
-from suite.agent.sink import RowSink, save_chunk
+from suite.agent.sink import FINITE, RowSink, save_chunk
 from suite.agent.steps import Step, read_steps
 
 STREAMED_NAME = ".streamed.npz"
@@ -83,7 +83,7 @@ class _Capture:
             return
         try:
             self.streaming.push(rows, positions)
-        except (AgentFailure, torch.OutOfMemoryError) as error:
+        except (AgentFailure, OSError, torch.OutOfMemoryError) as error:
             self.streaming, self.not_streamed = None, str(error)
 
     def own(self, steps: Sequence[Step]) -> list[Step]:
@@ -146,7 +146,8 @@ def _push(capture: _Capture, rows: torch.Tensor, positions: np.ndarray[Any, Any]
     capture.width = rows.shape[1]
     capture.dtype = str(rows.dtype).removeprefix("torch.")
     if capture.sink is not None:
-        capture.sink.push(rows, positions, number_facts(rows) if facts and rows.is_cuda else None)
+        numbers = number_facts(rows) | {FINITE: finite_rows(rows)} if facts and rows.is_cuda else None
+        capture.sink.push(rows, positions, numbers)
 
 
 class CaptureWorker:
@@ -189,10 +190,7 @@ class CaptureWorker:
             return
         device = str(self.device)  # type: ignore[attr-defined]
         head = head_of(parts)
-        try:
-            capture.streaming = StreamingScores(spec["score"], head, device, capture.rows_per_gemm, capture.tokens)
-        except torch.OutOfMemoryError as error:
-            capture.not_streamed = str(error)
+        capture.streaming = StreamingScores(spec["score"], head, device, capture.rows_per_gemm, capture.tokens)
 
     def suite_disarm(self) -> dict[str, Any] | None:
         """Write what is left and stop keeping rows; rank 0 returns the chunks, steps and counts, or its failure."""
@@ -222,7 +220,7 @@ class CaptureWorker:
         if capture.streaming is not None:
             try:
                 save_arrays(capture.out / STREAMED_NAME, capture.streaming.finish())
-            except AgentFailure as error:
+            except (AgentFailure, OSError, torch.OutOfMemoryError) as error:
                 capture.not_streamed = str(error)
         result["not_streamed"] = capture.not_streamed
         self._suite_probe = (capture.probe_positions, capture.probe_rows)

@@ -180,11 +180,11 @@ def test_where_the_gpu_cannot_score_the_host_does(captures, scoring, labels, tmp
     assert "other rows" in notes[0]
 
 
-def streamed(stack, reference, folder, **changes):
+def streamed(stack, reference, folder, *, score_heads=None, **changes):
     """The candidate of `captures` once more, scored against `reference` while its engine runs; and what was noted."""
     tokens = write_tokens(folder / "inputs", IDS)
     out = folder / "candidate"
-    score = side_request(reference, str(reference.folder), str(stack.heads))
+    score = side_request(reference, str(reference.folder), score_heads or str(stack.heads))
     score["columns"] = str(out / streamed_name(reference))
     notes = []
     observer = SimpleNamespace(**{name: lambda *a, **k: None for name in ("phase", "advance")}, note=notes.append)
@@ -233,6 +233,21 @@ def test_what_cannot_be_scored_while_the_engine_runs_is_captured_all_the_same(ca
     assert capture.index.num_rows
     assert any(told in note for note in notes)
     assert not list(capture.folder.glob("*.npz"))
+
+
+@pytest.mark.parametrize(("harm", "told"), [("changed", "the stored head was changed"), ("removed", "No such file")])
+def test_a_reference_whose_head_cannot_be_loaded_costs_no_capture(captures, stack, tmp_path, harm, told):
+    reference, candidate = captures
+    heads = tmp_path / "heads"
+    shutil.copytree(stack.heads, heads)
+    for path in heads.iterdir():
+        if harm == "removed":
+            path.unlink()
+        else:
+            path.write_bytes(path.read_bytes()[:-1] + b"?")
+    capture, notes = streamed(stack, reference, tmp_path, score_heads=str(heads))
+    assert chunk_hashes(capture) == chunk_hashes(candidate)
+    assert any(told in note for note in notes)
 
 
 def test_a_streamed_row_that_is_not_the_captured_one_is_not_believed(in_stack):

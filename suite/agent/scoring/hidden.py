@@ -1,15 +1,20 @@
-"""Hidden states of a capture on their way to the device, read one chunk ahead."""
+"""Hidden states of a capture on their way to the device, read a few chunks ahead."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import torch
 from safetensors import safe_open
 
 _ON_DEVICE = ("rows", "top_ids", "top_logits", "logsumexp")
 _ON_HOST = ("positions", "target_ids")
+_AHEAD_BYTES = 256 << 20
+"""What is read before it is asked for: some steps of an engine, whatever the size of the chunks."""
+_READERS = 2
 
 Batch = dict[str, torch.Tensor]
 """The tensors of consecutive probes of a `hidden` chunk, by name; positions and targets stay on the CPU."""
@@ -26,16 +31,20 @@ class HiddenStates:
             device: Where the rows shall lie.
         """
         self._device = torch.device(device)
-        self._paths = iter(chunks)
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="suite-read")
-        self._coming = self._read_ahead()
+        self._paths = deque(chunks)
+        self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="suite-read")
+        self._coming: deque[tuple[Future[Batch], int]] = deque()
+        self._ahead_bytes = 0
         self._held: list[Batch] = []
+        self._read_ahead()
 
     def take(self, count: int) -> Batch | None:
         """The next `count` probes, fewer at the end, None after it."""
-        while self._coming is not None and sum(len(part["rows"]) for part in self._held) < count:
-            part = self._coming.result()
-            self._coming = self._read_ahead()
+        while self._coming and sum(len(part["rows"]) for part in self._held) < count:
+            reading, size = self._coming.popleft()
+            part = reading.result()
+            self._ahead_bytes -= size
+            self._read_ahead()
             for name in _ON_DEVICE:
                 part[name] = part[name].to(self._device, non_blocking=True)
             self._held.append(part)
@@ -49,9 +58,12 @@ class HiddenStates:
         self._held = [rest] if len(rest["rows"]) else []
         return {name: tensor[:count] for name, tensor in whole.items()}
 
-    def _read_ahead(self) -> Future[Batch] | None:
-        path = next(self._paths, None)
-        return None if path is None else self._pool.submit(self._read, path)
+    def _read_ahead(self) -> None:
+        while self._paths and (not self._coming or self._ahead_bytes < _AHEAD_BYTES):
+            path = self._paths.popleft()
+            size = Path(path).stat().st_size
+            self._coming.append((self._pool.submit(self._read, path), size))
+            self._ahead_bytes += size
 
     def _read(self, path: str) -> Batch:
         with safe_open(path, framework="pt") as file:
