@@ -71,9 +71,10 @@ def read_regular(path: Path, *, limit_bytes: int, where: str | None = None) -> b
             raise VerificationFailed("not a regular file", where=where)
         if status.st_size > limit_bytes:
             raise VerificationFailed(f"has {status.st_size:,} bytes; at most {limit_bytes:,} are read", where=where)
-        data = stream.read(limit_bytes + 1)
-    if len(data) > limit_bytes:
-        raise VerificationFailed(f"has more than {limit_bytes:,} bytes", where=where)
+        # Not up to the limit: so much memory would be set aside before a byte is read.
+        data = stream.read(status.st_size + 1)
+    if len(data) != status.st_size:
+        raise VerificationFailed("changes while it is read", where=where)
     return data
 
 

@@ -1,0 +1,53 @@
+"""Everything that intake looks at in one path; runs in the bounded process, and reads nothing outside its arguments."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from suite.errors import InvalidInput, SuiteError
+from suite.intake.archive import unpack
+from suite.intake.folder import Tree, gate_folder
+from suite.intake.limits import LIMITS, Limits
+from suite.intake.refusal import Unusable, finding_of, shown
+from suite.intake.report import IntakeReport
+
+
+def examine(
+    path: Path, *, scratch: Path, results: Path | None, limits: Limits = LIMITS, now: datetime | None = None
+) -> IntakeReport:
+    """Take one path apart and say what speaks against it.
+
+    Args:
+        path: A folder or an archive.
+        scratch: New and empty; archives are unpacked there.
+        results: The results folder that it would join; None to compare it with nothing.
+        limits: Bounds.
+        now: The time by which nothing may be from the future; by default, this machine's.
+    """
+    from suite.intake.contents import contents_report
+
+    try:
+        tree = _open(path, scratch, limits)
+    except SuiteError as error:
+        finding = finding_of(error, code="unusable" if isinstance(error, InvalidInput) else "refused")
+        unusable = isinstance(error, Unusable)
+        return IntakeReport(what="unknown", findings=(finding,), unusable=unusable)
+    except OSError as error:
+        finding = finding_of(Unusable("cannot-be-read", str(error.strerror), where=error.filename), code="unusable")
+        return IntakeReport(what="unknown", findings=(finding,), unusable=True)
+    report = contents_report(tree, results=results, limits=limits, now=now or datetime.now(UTC))
+    checks = tuple(replace(check, detail=shown(check.detail)) for check in report.checks)
+    return replace(report, checks=checks)
+
+
+def _open(path: Path, scratch: Path, limits: Limits) -> Tree:
+    try:
+        mode = path.lstat().st_mode
+    except OSError as error:
+        raise Unusable("nothing-here", f"cannot be looked at: {error.strerror}", where=str(path)) from error
+    if stat.S_ISREG(mode):
+        return gate_folder(unpack(path, scratch, limits), limits)
+    return gate_folder(path, limits)
