@@ -37,6 +37,7 @@ from suite.runtime.process import ProcessRuntime
 from suite.score.floor import RepeatFloor, Repeats, floor_of, repeat_floor
 from suite.score.labels import Labels
 from suite.score.ledger import read_ledger
+from suite.stack.home import suite_home
 
 ObserverFor = Callable[[str], Observer]
 """Gives the observer of one line of work, by its label; several may be at work at once."""
@@ -358,7 +359,12 @@ def _arbiter(stack: Stack, references: dict[Path, Reference], first: dict[Path, 
 
 def private_folders(stack: Stack, store: Store) -> tuple[tuple[str, str], ...]:
     """Folders of this machine that engine logs name, with the words that stand for them in a bundle."""
-    folders = [(store.home, "<state>"), (Path(tempfile.gettempdir()), "<temporary>"), (Path(sys.prefix), "<suite>")]
+    folders = [
+        (store.home, "<state>"),
+        (suite_home(), "<state>"),
+        (Path(tempfile.gettempdir()), "<temporary>"),
+        (Path(sys.prefix), "<suite>"),
+    ]
     if isinstance(stack.runtime, ProcessRuntime):
         folders.append((stack.runtime.python.parent.parent, "<stack>"))
     return tuple((str(folder), word) for folder, word in folders)

@@ -103,6 +103,7 @@ def prepare(
     cancelled: threading.Event,
     packs: Sequence[str] = (),
     standing_packs: Sequence[str] = (),
+    store: Store | None = None,
 ) -> Prepared:
     """Load, fetch, render and lock the manifests, and find their references.
 
@@ -116,6 +117,7 @@ def prepare(
         cancelled: Stops running starts when set.
         packs: Reference packs (paths or URLs) for this run; each that is looked into must fit one reference.
         standing_packs: Packs to look into where they fit.
+        store: Where captures lie; None: the state folder's.
 
     Raises:
         InvalidInput: a manifest is named twice or cannot be used, or does not probe what its reference probes.
@@ -123,7 +125,7 @@ def prepare(
     """
     home = suite_home()
     require_writable(home)
-    store = Store(home=home)
+    store = store or Store(home=home)
     stacks: dict[Path, Stack] = {}
 
     def one(path: Path) -> Stack:
@@ -137,7 +139,7 @@ def prepare(
     named = tuple(one(path) for path in dict.fromkeys(p.resolve() for p in manifests))
     _refuse_same_name(named)
     references: dict[Path, Reference] = {}
-    shelf = Packs(given=packs, standing=standing_packs, home=home)
+    shelf = Packs(given=packs, standing=standing_packs, home=store.home)
     wanted = {file: s for s in reversed(named) for file in s.manifest.compared_files}
     for file, stack in wanted.items():
         if file not in stacks:

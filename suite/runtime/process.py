@@ -18,6 +18,7 @@ from suite.files import canonical_json, write_atomic
 from suite.observer import Observer
 from suite.runtime.environment import FIXED, PACKAGES_CODE, has_vllm, parse_packages
 from suite.runtime.interface import AgentCall
+from suite.runtime.network import cut_off
 from suite.runtime.outcome import EventReader, raise_for_outcome
 from suite.runtime.staging import stage_agent
 
@@ -79,11 +80,21 @@ def _installed(python: Path) -> dict[str, str]:
 class ProcessRuntime:
     """Runs agent calls as child processes of their own session."""
 
-    def __init__(self, python: Path, *, home: Path, cancelled: threading.Event | None = None) -> None:
-        """`cancelled` is set when the user interrupts: calls in other threads then stop their child and raise."""
+    def __init__(
+        self, python: Path, *, home: Path, cancelled: threading.Event | None = None, network: bool = True
+    ) -> None:
+        """`cancelled` is set when the user interrupts: calls in other threads then stop their child and raise.
+
+        Without `network` the agent has none: see `suite.runtime.network`.
+        """
         self.python = python
         self._home = home
         self._cancelled = cancelled or threading.Event()
+        self._network = network
+
+    def without_network(self) -> ProcessRuntime:
+        """The same, whose agent is cut off the network."""
+        return ProcessRuntime(self.python, home=self._home, cancelled=self._cancelled, network=False)
 
     def packages(self) -> dict[str, str]:
         """See `Runtime.packages`."""
@@ -104,9 +115,10 @@ class ProcessRuntime:
         write_atomic(request, canonical_json(call.request({name: str(f.host) for name, f in call.folders.items()})))
         (out / "outcome.json").unlink(missing_ok=True)
         events = EventReader(out, observer)
+        command = [str(self.python), "-P", "-m", "suite.agent", call.command, str(request)]
         with (out / "engine.log").open("ab") as log:
             child = subprocess.Popen(
-                [str(self.python), "-P", "-m", "suite.agent", call.command, str(request)],
+                command if self._network else cut_off(command),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -48,6 +48,20 @@ def check_same_scores(claimed: Columns, recomputed: Columns) -> None:
     Raises:
         VerificationFailed: the first column and position that differ, with both values.
     """
+    for name, equal in equal_scores(claimed, recomputed):
+        differing = np.flatnonzero(~equal)
+        if differing.size:
+            row = differing[0]
+            position = int(claimed["position"][row])
+            raise VerificationFailed(
+                f"position {position}: {name} is {_show(claimed[name][row])}, the evidence gives "
+                f"{_show(recomputed[name][row])}",
+                where="ledger.parquet",
+            )
+
+
+def equal_scores(claimed: Columns, recomputed: Columns) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """For each column of `recomputed` its name, and at which probes the two agree; see `check_same_scores`."""
     replayed = claimed["replayed"] | recomputed["replayed"] if "replayed" in recomputed else np.False_
     for name, values in recomputed.items():
         theirs = claimed[name]
@@ -63,14 +77,7 @@ def check_same_scores(claimed: Columns, recomputed: Columns) -> None:
             equal = equal.all(axis=1) if equal.ndim == 2 else equal
             # The class rests on a probability, and `check_ledger` has seen that it follows from the one claimed.
             equal = equal | replayed if name == "flip_class" else equal
-        differing = np.flatnonzero(~equal)
-        if differing.size:
-            row = differing[0]
-            position = int(claimed["position"][row])
-            raise VerificationFailed(
-                f"position {position}: {name} is {_show(theirs[row])}, the evidence gives {_show(values[row])}",
-                where="ledger.parquet",
-            )
+        yield name, equal
 
 
 def _rules(ledger: Ledger) -> Iterator[tuple[str, NDArray[np.bool_]]]:
