@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from suite.score.tails import tail_quantiles
 from suite.score.turns import TurnTotals, Values
 
 REPLICATES = 100_000
@@ -192,8 +193,8 @@ def _bca(y: Values, n: Values, shifts: Values, reach: float) -> tuple[float, flo
         shifted = bias + z
         return _NORMAL.cdf(bias + shifted / max(1 - acceleration * shifted, 1e-3))
 
-    low, high = np.quantile(shifts, [level(-reach), level(reach)])
-    return float(low), float(high)
+    low, high = tail_quantiles(shifts, (level(-reach), level(reach)))
+    return low, high
 
 
 def _studentised(y: Values, n: Values, shifts: Values, spreads: Values, reach: float) -> tuple[float, float]:
@@ -203,8 +204,8 @@ def _studentised(y: Values, n: Values, shifts: Values, spreads: Values, reach: f
     if not usable.any():
         return 0.0, 0.0
     ratios = shifts / spreads if usable.all() else shifts[usable] / spreads[usable]
-    high, low = np.quantile(ratios, [_NORMAL.cdf(reach), _NORMAL.cdf(-reach)])
-    return -float(high) * spread, -float(low) * spread
+    high, low = tail_quantiles(ratios, (_NORMAL.cdf(reach), _NORMAL.cdf(-reach)))
+    return -high * spread, -low * spread
 
 
 def student_quantile(share: float, degrees: float) -> float:

@@ -202,11 +202,16 @@ def _array(table: pa.Table, name: str, *, where: str) -> NDArray[Any]:
     column = table.column(name)
     if column.null_count:
         raise InvalidInput(f"the column {name!r} has empty cells", where=where)
+    whole = column.combine_chunks()
     if name in TEXT_COLUMNS:
-        return np.array(column.to_pylist(), dtype=np.str_)
+        # Few texts in many rows: each becomes one of Python's once.
+        coded = whole.dictionary_encode()
+        return np.array(coded.dictionary.to_pylist(), dtype=np.str_)[coded.indices.to_numpy()]
     if name in HASH_COLUMNS:
-        return np.frombuffer(b"".join(column.to_pylist()), dtype=np.uint8).reshape(-1, 32)
-    values: NDArray[Any] = column.combine_chunks().to_numpy(zero_copy_only=False)
+        size = whole.type.byte_width
+        flat = np.frombuffer(whole.buffers()[1] or b"", dtype=np.uint8)
+        return flat[whole.offset * size : (whole.offset + len(whole)) * size].reshape(-1, size)
+    values: NDArray[Any] = whole.to_numpy(zero_copy_only=False)
     return values
 
 

@@ -110,8 +110,9 @@ def summarise(ledger: Ledger) -> Headlines:
     valid = columns["finite_ref"] & columns["finite_cand"]
     invalid = int((~valid).sum())
     quotable = n > 0 and invalid == 0
-    off_policy = _off_policy(ledger)
-    counts = _counts(ledger, np.ones(n, dtype=np.bool_))
+    off_policy, flips = _off_policy(ledger), _flips(ledger)
+    counts = {name: int(chosen.sum()) for name, chosen in flips.items()}
+    marked = flips | {"invalid_rows": ~valid, "off_policy": off_policy}
 
     def mean(name: str) -> float | None:
         return _mean(columns[name]) if quotable else None
@@ -139,10 +140,10 @@ def summarise(ledger: Ledger) -> Headlines:
         nll_cand=mean("nll_cand"),
         rounding_kl=mean("rounding_kl"),
         off_policy=OffPolicy(count=int(off_policy.sum()), n=n),
-        by_window=_groups(ledger, "window"),
-        by_range=_groups(ledger, "range_index"),
-        by_turn=_groups(ledger, "turn"),
-        by_span=_groups(ledger, "span_kind"),
+        by_window=_groups(ledger, "window", marked),
+        by_range=_groups(ledger, "range_index", marked),
+        by_turn=_groups(ledger, "turn", marked),
+        by_span=_groups(ledger, "span_kind", marked),
     )
 
 
@@ -195,29 +196,31 @@ def _off_policy(ledger: Ledger) -> NDArray[np.bool_]:
     return differs
 
 
-def _counts(ledger: Ledger, chosen: NDArray[np.bool_]) -> dict[str, int]:
-    classes = ledger.columns["flip_class"]
-    flips = ledger.columns["flip"] & chosen
-    counts = {f"flips_{name}": int((flips & (classes == name)).sum()) for name in FLIP_CLASSES}
-    return {"flips": int(flips.sum()), **counts}
+def _flips(ledger: Ledger) -> dict[str, NDArray[np.bool_]]:
+    """Field of a count of flips -> at which probes they are."""
+    flips, classes = ledger.columns["flip"], ledger.columns["flip_class"]
+    return {"flips": flips, **{f"flips_{name}": flips & (classes == name) for name in FLIP_CLASSES}}
 
 
-def _groups(ledger: Ledger, column: str) -> tuple[Group, ...]:
-    columns = ledger.columns
-    valid = columns["finite_ref"] & columns["finite_cand"]
-    off_policy = _off_policy(ledger)
-    groups = []
-    for key in np.unique(columns[column]).tolist():
-        chosen = columns[column] == key
-        invalid = int((chosen & ~valid).sum())
-        groups.append(
-            Group(
-                key=key,
-                n=int(chosen.sum()),
-                invalid_rows=invalid,
-                **_counts(ledger, chosen),
-                off_policy=int((off_policy & chosen).sum()),
-                kl_ref_cand_mean=None if invalid else _mean(columns["kl_ref_cand"][chosen]),
-            )
+def _groups(ledger: Ledger, column: str, marked: dict[str, NDArray[np.bool_]]) -> tuple[Group, ...]:
+    """One group for each value of a column.
+
+    Args:
+        ledger: All probes.
+        column: Its name.
+        marked: Field of a count -> at which probes it counts.
+    """
+    keys, place = np.unique(ledger.columns[column], return_inverse=True)
+    sizes = np.bincount(place, minlength=len(keys))
+    counts = {name: np.bincount(place[chosen], minlength=len(keys)).tolist() for name, chosen in marked.items()}
+    ordered = ledger.columns["kl_ref_cand"][np.argsort(place, kind="stable")]
+    divergences = np.split(ordered, np.cumsum(sizes)[:-1])
+    return tuple(
+        Group(
+            key=key,
+            n=size,
+            kl_ref_cand_mean=None if counts["invalid_rows"][i] else _mean(divergences[i]),
+            **{name: values[i] for name, values in counts.items()},
         )
-    return tuple(groups)
+        for i, (key, size) in enumerate(zip(keys.tolist(), sizes.tolist(), strict=True))
+    )
