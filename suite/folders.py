@@ -14,7 +14,7 @@ from suite.errors import InvalidInput, MissingPrerequisite
 
 @contextmanager
 def whole_folder(final: Path, *, what: str, hint: str = "nothing is written over") -> Iterator[Path]:
-    """A hidden folder beside `final` to write into; it takes that name when the block ends without an error.
+    """A folder of the name of `final` to write into, hidden until the block ends without an error.
 
     What an earlier killed process left of that kind is removed.
 
@@ -31,9 +31,10 @@ def whole_folder(final: Path, *, what: str, hint: str = "nothing is written over
     _remove_abandoned(final.parent)
     if os.path.lexists(final):
         raise InvalidInput(f"{what} exists already", where=str(final), hint=hint)
-    partial = final.parent / f".{final.name}.{os.getpid()}.partial"
+    hidden = final.parent / f".{final.name}.{os.getpid()}.partial"
+    partial = hidden / final.name
     try:
-        partial.mkdir()
+        partial.mkdir(parents=True)
         yield partial
         for path in sorted(partial.rglob("*"), reverse=True):
             _sync(path)
@@ -49,7 +50,7 @@ def whole_folder(final: Path, *, what: str, hint: str = "nothing is written over
             raise InvalidInput(f"{what} exists already", where=str(final), hint=hint) from error
         raise
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.bundle.band import find_bundles
+from suite.bundle.find import find_bundles
 from suite.bundle.verify import verify_bundle
 
 RESULTS = Path(__file__).parent.parent / "results"

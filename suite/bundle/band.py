@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from suite.bundle.find import find_bundles as find_bundles
 from suite.bundle.read import Bundle, open_bundle
-from suite.bundle.schema import RECORD_NAME, BandMember, Evidence, is_bundle_folder_name
+from suite.bundle.schema import BandMember, Evidence
 from suite.errors import SuiteError
-
-
-def find_bundles(results: Path) -> list[Path]:
-    """Folders of all bundles below `results`, sorted by name and time; hidden and foreign folders are passed over."""
-    return sorted(
-        path.parent
-        for path in results.glob(f"*/*/{RECORD_NAME}")
-        if is_bundle_folder_name(path.parent.name) and not path.parent.is_symlink()
-    )
 
 
 def band_members(bundles: Iterable[Path], *, reference: Evidence) -> tuple[BandMember, ...]:

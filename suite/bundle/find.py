@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from suite.bundle.schema import is_bundle_folder_name
+from suite.bundle.schema import RECORD_NAME, is_bundle_folder_name
 from suite.errors import InvalidInput
 
 
@@ -19,21 +19,23 @@ def folders_in(folder: Path) -> Iterator[Path]:
     yield from (folder / name for name in names)
 
 
-def bundles_in(folder: Path) -> Iterator[Path]:
-    """Folders `<name>/<stamp>-<lock digest>` below `folder`, in order."""
-    for name in folders_in(folder):
-        yield from (path for path in folders_in(name) if is_bundle_folder_name(path.name))
+def find_bundles(results: Path) -> list[Path]:
+    """Folders of all bundles below `results`, sorted by name and time; hidden and foreign folders are passed over."""
+    return [
+        path
+        for name in folders_in(results)
+        for path in folders_in(name)
+        if is_bundle_folder_name(path.name) and (path / RECORD_NAME).exists()
+    ]
 
 
-def bundle_below(folder: Path) -> Path | None:
-    """The one bundle in a submission's or an attestation's `bundle` folder; None where there is no such folder.
+def bundle_below(folder: Path) -> Path:
+    """The one bundle in the `bundle` folder of a submission or an attestation.
 
     Raises:
         InvalidInput: it holds none, or more than one.
     """
-    if not folder.is_dir():
-        return None
-    found = list(bundles_in(folder))
+    found = find_bundles(folder)
     if len(found) != 1:
         raise InvalidInput(f"holds {len(found)} bundles instead of one", where=str(folder))
     return found[0]

@@ -148,7 +148,7 @@ def _with_built_image(manifest: Manifest) -> Manifest:
 
 def _locks(folder: Path) -> list[Lock]:
     """Locks of all bundles below `folder`, candidates and references."""
-    from suite.bundle.band import find_bundles
+    from suite.bundle.find import find_bundles
     from suite.bundle.read import open_bundle
 
     bundles = [open_bundle(path) for path in find_bundles(folder)]

@@ -19,6 +19,7 @@ from suite.files import pretty_json, read_regular
 from suite.folders import whole_folder
 from suite.records import parse_strictly
 from suite.results.layout import ATTESTATIONS
+from suite.submission.read import signers_of
 from suite.submission.schema import BUNDLE_FOLDER
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def write_attestation(attestation: Attestation, *, results: Path, key: SigningKe
     """
     from suite.signing import sign_folder
 
-    name = attestation_id(attestation, key_id=key.verify_key.key_id)
+    name = attestation_id(attestation, key_id=key.key_id)
     with whole_folder(results / ATTESTATIONS / name, what="an attestation of this kind by this key") as partial:
         (partial / ATTESTATION_NAME).write_bytes(attestation.to_bytes())
         if bundle is not None:
@@ -165,19 +166,18 @@ def read_attestation(folder: Path) -> Attested:
 
     Raises:
         InvalidInput: no attestation.
-        VerificationFailed: a file or a signature does not match, or its folder has another name than it must.
+        VerificationFailed: unsigned, a file or a signature does not match, or its folder has another name than it must.
     """
-    from suite.signing import verify_folder
-
     where = str(folder / ATTESTATION_NAME)
     attestation = parse_attestation(read_regular(folder / ATTESTATION_NAME, limit_bytes=LIMIT_BYTES), where=where)
-    signed = verify_folder(folder)
-    if folder.name not in {attestation_id(attestation, key_id=key_id) for key_id in signed.key_ids}:
+    signers = signers_of(folder, kind="attestation")
+    if folder.name not in {attestation_id(attestation, key_id=key_id) for key_id in signers}:
         raise VerificationFailed("the folder is not named after its content and signer", where=str(folder))
-    bundle = bundle_below(folder / BUNDLE_FOLDER)
-    if bundle is not None:
+    bundle = None
+    if (folder / BUNDLE_FOLDER).exists():
+        bundle = bundle_below(folder / BUNDLE_FOLDER)
         _require_own(attestation, open_bundle(bundle).record.record_sha256, where=str(bundle))
-    return Attested(attestation=attestation, key_ids=tuple(signed.key_ids), folder=folder, bundle=bundle)
+    return Attested(attestation=attestation, key_ids=signers, folder=folder, bundle=bundle)
 
 
 def read_attestations(results: Path) -> tuple[Attested, ...]:

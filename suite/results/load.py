@@ -9,10 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from suite.bundle.find import bundles_in, folders_in
+from suite.bundle.find import find_bundles, folders_in
 from suite.bundle.read import open_bundle
+from suite.bundle.schema import RECORD_NAME
 from suite.errors import VerificationFailed
 from suite.results.attestation import Attested, read_attestations
+from suite.results.git import known_files
 from suite.results.notice import Notice, read_notices
 from suite.results.tier import Tier, tier_of
 from suite.results.trusted import TrustedKeys, read_trusted
@@ -86,13 +88,15 @@ class Results:
         return {result.bundle_id: result for result in self.results}
 
 
-def load_results(results: Path) -> Results:
+def load_results(results: Path, *, published_only: bool = False) -> Results:
     """Read a results folder: bundles' records, submissions, attestations with their signatures, notices, keys.
 
     Every signed folder is hashed whole; ledgers are not recomputed (see `suite.intake`).
 
     Args:
         results: As `docs/community.md` lays it out; a folder of plain bundles is one too.
+        published_only: In a git checkout, pass over bundles right below it that git does not know: what a person
+            measured there. Otherwise such a bundle may be there beside its own submission, which then stands for it.
 
     Raises:
         InvalidInput: a file there cannot be read as what it must be.
@@ -107,12 +111,15 @@ def load_results(results: Path) -> Results:
     for notice in notices:
         noticed[notice.record_sha256].append(notice)
     found: dict[str, Result] = {}
-    for plain in _plain(results):
+    for plain in _plain(results, published_only=published_only):
         record = plain.record_sha256
-        if record in found:
-            raise VerificationFailed(
-                f"the same bundle as {found[record].bundle_id}", where=plain.bundle_id, hint="keep one of them"
-            )
+        if (other := found.get(record)) is not None:
+            if published_only or other.origin == plain.origin:
+                raise VerificationFailed(
+                    f"the same bundle as {other.bundle_id}", where=plain.bundle_id, hint="keep one of them"
+                )
+            if _STANDS_FOR.index(other.origin) > _STANDS_FOR.index(plain.origin):
+                continue
         ours = tuple(attested[record])
         private = plain.origin == "private"
         found[record] = Result(
@@ -145,16 +152,25 @@ class _Plain:
     signers: tuple[str, ...]
 
 
-def _plain(results: Path) -> Iterator[_Plain]:
-    for folder in bundles_in(results):
+# Of one bundle that is there twice, the later of these is shown: a person sees all of their own.
+_STANDS_FOR: tuple[Origin, ...] = ("private", "own", "submitted")
+
+
+def _plain(results: Path, *, published_only: bool) -> Iterator[_Plain]:
+    known = known_files(results) if published_only else None
+    for folder in find_bundles(results):
+        if known is not None and (folder / RECORD_NAME).relative_to(results).as_posix() not in known:
+            continue
         bundle = open_bundle(folder)
+        if bundle.record.name != folder.parent.name:
+            raise VerificationFailed(f"the folder is not called {bundle.record.name}", where=str(folder.parent))
         yield _Plain(
             bundle_id=bundle.bundle_id,
             record_sha256=bundle.record.record_sha256,
             origin="own",
             bundle=folder,
             submission=None,
-            signers=signers_of(folder),
+            signers=signers_of(folder, kind="result"),
         )
     for folder in folders_in(results / SUBMISSIONS):
         opened = open_submission(folder)

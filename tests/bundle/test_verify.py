@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from suite.bundle.band import band_members, find_bundles
+from suite.bundle.band import band_members
+from suite.bundle.find import find_bundles
 from suite.bundle.read import open_bundle
 from suite.bundle.schema import seal
 from suite.bundle.verify import verify_bundle
