@@ -8,14 +8,29 @@ from typing import TYPE_CHECKING
 
 import click
 
+from suite.errors import MissingPrerequisite
+
 if TYPE_CHECKING:
     from suite.reference.store import StoredReference
+    from suite.signing.statement import Signed
 
 PRIVACY = (
     "A pack reveals the session: its ids are in it, and hidden states and rows give back the text. "
     "Publish it only if the session may be public."
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+_CHECKPOINT = click.option(
+    "--checkpoint",
+    metavar="FOLDER_OR_URL",
+    help="Where the checkpoint lies, for a pack without its head. Default: this machine's copy, else the hub.",
+)
+_SIGNERS = click.option(
+    "--require-signature",
+    "signers",
+    multiple=True,
+    metavar="KEY",
+    help="Key id or public key file; one of those given must have signed the pack.",
+)
 _QUIET = click.option("--quiet", "-q", is_flag=True, help="No progress.")
 
 
@@ -31,76 +46,135 @@ def reference() -> None:
 @click.argument("source", type=click.Path(exists=True, path_type=Path), metavar="CAPTURE_OR_MANIFEST")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The tar to write.")
 @click.option("--licence", help="What to say about using it; kept in the pack.")
+@click.option("--key", "key_file", type=click.Path(dir_okay=False, path_type=Path), help="Sign it with this key.")
+@click.option(
+    "--without-head",
+    is_flag=True,
+    help="Leave the output head out: who takes the pack in fetches it from the checkpoint, by byte range.",
+)
+@click.option(
+    "--checkpoint",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the reference's model, for --without-head. Default: this machine's copy.",
+)
 @_JSON
 @_QUIET
-def pack(source: Path, out: Path, licence: str | None, as_json: bool, quiet: bool) -> None:
+def pack(
+    source: Path,
+    out: Path,
+    licence: str | None,
+    key_file: Path | None,
+    without_head: bool,
+    checkpoint: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Write a stored capture as a pack.
 
     CAPTURE_OR_MANIFEST is a folder of the capture store (.../start-0), or the manifest that was run.
     """
+    from suite.cli.key import open_key
     from suite.cli.progress import Progress
     from suite.reference.check import digest_of
     from suite.reference.pack import write_pack
+    from suite.reference.signature import sign_pack
     from suite.reference.store import capture_at
     from suite.stack.home import suite_home
 
     captures = suite_home() / "captures"
     stored = capture_at(source, captures)
+    key = None if key_file is None else open_key(key_file)
     with Progress(quiet=quiet) as progress:
-        record = write_pack(stored, heads=captures / "heads", out=out, licence=licence, observer=progress.line("pack"))
+        record = write_pack(
+            stored,
+            heads=captures / "heads",
+            out=out,
+            licence=licence,
+            checkpoint=_checkpoint_of(stored, checkpoint) if without_head else None,
+            observer=progress.line("pack"),
+        )
     digest = digest_of(record.to_bytes())
+    signer = None
+    if key is not None:
+        sign_pack(str(out), key)
+        signer = key.key_id
     click.echo(PRIVACY, err=True)
     if as_json:
-        _echo_json({"pack": str(out), "pack_digest": digest, "size_bytes": out.stat().st_size, **_summary(stored)})
+        size = out.stat().st_size
+        _echo_json({"pack": str(out), "pack_digest": digest, "size_bytes": size, "signer": signer, **_summary(stored)})
     else:
         click.echo(f"{out}: {record.num_rows:,} rows, {out.stat().st_size / 1e6:,.1f} MB, digest {digest}")
+        if signer is not None:
+            click.echo(f"signed by {signer}")
 
 
 @reference.command()
 @click.argument("source")
+@_SIGNERS
+@_CHECKPOINT
 @_JSON
 @_QUIET
-def pull(source: str, as_json: bool, quiet: bool) -> None:
+def pull(source: str, signers: tuple[str, ...], checkpoint: str | None, as_json: bool, quiet: bool) -> None:
     """Fetch the pack SOURCE (file, folder or URL), check it and take it into the capture store.
 
-    A fetch that breaks off goes on where it ended when the command is given again.
+    A fetch that breaks off goes on where it ended when the command is given again. A statement beside the pack
+    (SOURCE.dsse.json) is checked where there is one.
     """
     from suite.cli.progress import Progress
     from suite.reference.pull import pull as pull_pack
+    from suite.reference.signature import required_signers
     from suite.stack.home import suite_home
 
     with Progress(quiet=quiet) as progress:
-        done = pull_pack(source, home=suite_home(), observer=progress.line("pull"))
+        done = pull_pack(
+            source,
+            home=suite_home(),
+            checkpoint=checkpoint,
+            signers=required_signers(signers),
+            observer=progress.line("pull"),
+        )
     if as_json:
-        _echo_json({"pack_digest": done.digest, "new": done.new, **_summary(done.stored)})
+        _echo_json({"pack_digest": done.digest, "new": done.new, **_signers(done.signed), **_summary(done.stored)})
         return
     state = "taken in" if done.new else "already in the store"
     click.echo(f"{done.stored.lock.name}: {state}: {done.stored.capture.folder}")
+    click.echo(_signed_by(done.signed))
 
 
 @reference.command()
 @click.argument("source", metavar="FILE")
+@_SIGNERS
+@_CHECKPOINT
 @_JSON
 @_QUIET
-def verify(source: str, as_json: bool, quiet: bool) -> None:
+def verify(source: str, signers: tuple[str, ...], checkpoint: str | None, as_json: bool, quiet: bool) -> None:
     """Check the pack FILE (or folder, or URL) as `pull` does, and import nothing.
 
     What passes is whole and consistent. That its rows were made by the stack that its lock names is its maker's word.
     """
     from suite.cli.progress import Progress
     from suite.reference.pull import verify as verify_pack
+    from suite.reference.signature import required_signers
     from suite.stack.home import suite_home
 
     with Progress(quiet=quiet) as progress:
-        head = verify_pack(source, home=suite_home(), observer=progress.line("verify"))
+        head = verify_pack(
+            source,
+            home=suite_home(),
+            checkpoint=checkpoint,
+            signers=required_signers(signers),
+            observer=progress.line("verify"),
+        )
     record = head.record
     if as_json:
-        _echo_json({"verified": True, "pack_digest": head.digest, "record": record.model_dump(mode="json")})
+        told = {"verified": True, "pack_digest": head.digest, **_signers(head.signed)}
+        _echo_json({**told, "record": record.model_dump(mode="json")})
         return
     click.echo(f"whole: {len(record.members)} members, {record.total_bytes / 1e6:,.1f} MB, digest {head.digest}")
     click.echo(
         f"{head.lock.name}: {record.num_rows:,} rows of {head.lock.workload.name}, licence: {_plain(record.licence)}"
     )
+    click.echo(_signed_by(head.signed))
 
 
 @reference.command("list")
@@ -150,6 +224,26 @@ def _needs(stored: StoredReference, heads: Path) -> str:
     size = sum(head_file(heads, sha256).stat().st_size for sha256 in head.sha256s)
     torch = stored.lock.runtime.packages.get("torch", "")
     return f"its head ({size / 1e6:,.1f} MB, here) and an interpreter with torch {torch}".rstrip()
+
+
+def _checkpoint_of(stored: StoredReference, folder: Path | None) -> Path:
+    from suite.reference.checkpoint import local_checkpoint
+    from suite.stack.home import suite_home
+
+    found = folder or local_checkpoint(stored.lock, home=suite_home())
+    if found is None:
+        raise MissingPrerequisite(
+            "the reference's model is not on this machine", where=stored.lock.name, hint="name its folder: --checkpoint"
+        )
+    return found
+
+
+def _signers(signed: Signed | None) -> dict[str, object]:
+    return {"signers": [] if signed is None else list(signed.key_ids)}
+
+
+def _signed_by(signed: Signed | None) -> str:
+    return "unsigned" if signed is None else f"signed by {', '.join(signed.key_ids)}"
 
 
 def _summary(stored: StoredReference) -> dict[str, object]:

@@ -82,6 +82,7 @@ def _check_members(record: PackRecord, index: CaptureIndex) -> None:
     wanted = {chunk.file: chunk.sha256 for chunk in index.chunks}
     wanted |= {f"heads/{sha256}.safetensors": sha256 for sha256 in heads}
     listed = {m.path: m.sha256 for m in record.members if m.path.endswith(".safetensors")}
+    listed |= {head.path: head.sha256 for head in record.heads}
     for path in sorted(wanted.keys() | listed.keys()):
         if path not in listed:
             raise VerificationFailed(f"{path} is named by index.json and not in the pack")

@@ -13,9 +13,11 @@ from suite.errors import InvalidInput, MissingPrerequisite, VerificationFailed
 from suite.files import sha256_bytes
 from suite.observer import Observer, SilentObserver
 from suite.reference.check import check_pack
+from suite.reference.head import plan_heads
 from suite.reference.schema import (
     LICENCE_CHARACTERS,
     RECORD_NAME,
+    HeadRecipe,
     Member,
     PackRecord,
     member_order,
@@ -29,7 +31,13 @@ _READ_BYTES = 1 << 20
 
 
 def write_pack(
-    stored: StoredReference, *, heads: Path, out: Path, licence: str | None = None, observer: Observer | None = None
+    stored: StoredReference,
+    *,
+    heads: Path,
+    out: Path,
+    licence: str | None = None,
+    checkpoint: Path | None = None,
+    observer: Observer | None = None,
 ) -> PackRecord:
     """Check a capture and write it as a pack to `out`: complete, or not at all.
 
@@ -38,12 +46,14 @@ def write_pack(
         heads: The store's head files.
         out: The tar to write; it must not exist.
         licence: What to say about using it; by default what it says already, else "not stated".
+        checkpoint: Folder of the model that the capture's lock names: its heads are left out, and fetched from there by
+            whoever takes the pack in. None: the pack holds them.
         observer: Told of progress.
 
     Raises:
         InvalidInput: `out` exists, or the licence note is too long.
         MissingPrerequisite: a head is absent, or the disk is full.
-        VerificationFailed: the capture is damaged.
+        VerificationFailed: the capture is damaged, or the checkpoint is not the one that its lock names.
     """
     observer = observer or SilentObserver()
     if out.exists():
@@ -52,7 +62,11 @@ def write_pack(
     if len(known) > LICENCE_CHARACTERS:
         raise InvalidInput(f"a licence note has at most {LICENCE_CHARACTERS:,} characters", where="--licence")
     contents = _contents(stored, heads)
-    record = _record(stored, contents, licence=known)
+    left_out: tuple[HeadRecipe, ...] = ()
+    if checkpoint is not None:
+        left_out = plan_heads(_head_names(stored), heads=heads, checkpoint=checkpoint, lock=stored.lock)
+        contents = {path: content for path, content in contents.items() if not path.startswith("heads/")}
+    record = _record(stored, contents, left_out, licence=known)
     check_pack(
         stored.capture.folder,
         record,
@@ -92,13 +106,20 @@ def _contents(stored: StoredReference, heads: Path) -> dict[str, bytes | Path]:
         "index.json": (folder / "index.json").read_bytes(),
         "receipt.json": (folder / "receipt.json").read_bytes(),
     }
-    if index.head is not None and index.codec == "hidden":
-        found |= {f"heads/{sha256}.safetensors": head_file(heads, sha256) for sha256 in index.head.sha256s}
+    found |= {f"heads/{sha256}.safetensors": head_file(heads, sha256) for sha256 in _head_names(stored)}
     found |= {chunk.file: folder / chunk.file for chunk in index.chunks}
     return dict(sorted(found.items(), key=lambda item: member_order(item[0])))
 
 
-def _record(stored: StoredReference, contents: dict[str, bytes | Path], *, licence: str) -> PackRecord:
+def _head_names(stored: StoredReference) -> tuple[str, ...]:
+    """SHA-256 of each head file, in rank order; none where the rows themselves are stored."""
+    index = stored.capture.index
+    return tuple(index.head.sha256s) if index.head is not None and index.codec == "hidden" else ()
+
+
+def _record(
+    stored: StoredReference, contents: dict[str, bytes | Path], left_out: tuple[HeadRecipe, ...], *, licence: str
+) -> PackRecord:
     index = stored.capture.index
     hashes = {chunk.file: chunk.sha256 for chunk in index.chunks}
     if index.head is not None:
@@ -111,7 +132,7 @@ def _record(stored: StoredReference, contents: dict[str, bytes | Path], *, licen
         sha256 = sha256_bytes(content) if isinstance(content, bytes) else hashes[path]
         members.append(Member(path=path, size_bytes=size, sha256=sha256))
     return PackRecord(
-        schema_version=1,
+        schema_version=2 if left_out else 1,
         created=stored.pack.created if stored.pack else _captured(stored),
         reference_lock_digest=stored.lock.digest,
         capture_digest=index.capture_digest,
@@ -120,6 +141,7 @@ def _record(stored: StoredReference, contents: dict[str, bytes | Path], *, licen
         start=index.start,
         licence=licence,
         members=tuple(members),
+        heads=left_out,
     )
 
 

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +17,14 @@ from suite.manifest.lock import Lock, parse_lock
 from suite.model.store import only_process
 from suite.observer import Observer, SilentObserver
 from suite.reference.check import check_pack, digest_of
+from suite.reference.checkpoint import checkpoint_files
+from suite.reference.head import fetch_head
 from suite.reference.reader import Reader, open_pack
 from suite.reference.schema import RECORD_NAME, Member, PackRecord
+from suite.reference.signature import KEPT_SIGNATURE_NAME, read_signature, require_signer
 from suite.reference.store import LOCK_NAME, StoredReference, head_file, open_stored, pack_folder
 from suite.runtime.process import free_bytes
+from suite.signing.statement import Signed
 
 _SOURCE_NAME = "source.json"
 """Beside a pulled capture: where it came from, for people."""
@@ -34,6 +38,8 @@ class PackHead:
     lock: Lock
     digest: str
     """SHA-256 of its `pack.json`."""
+    signed: Signed | None
+    """The statement beside it; None where nobody signed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,21 +49,30 @@ class Pulled:
     stored: StoredReference
     digest: str
     """SHA-256 of its `pack.json`."""
+    signed: Signed | None
+    """The statement beside it; None where nobody signed."""
     new: bool
     """False if the store had it already."""
 
 
-def peek(source: str) -> PackHead:
-    """Read record and lock of a pack without fetching the rest.
+def peek(source: str, *, signers: Collection[str] = ()) -> PackHead:
+    """Read record, lock and signature of a pack without fetching the rest.
 
     Raises:
         InvalidInput, MissingPrerequisite, VerificationFailed: see `pull`.
     """
     with closing(open_pack(source)) as reader:
-        return _head_of(reader)
+        return _head_of(reader, source, signers)
 
 
-def pull(source: str, *, home: Path, observer: Observer | None = None) -> Pulled:
+def pull(
+    source: str,
+    *,
+    home: Path,
+    checkpoint: str | None = None,
+    signers: Collection[str] = (),
+    observer: Observer | None = None,
+) -> Pulled:
     """Fetch a pack, check it and import it into the capture store below `home`.
 
     Members are hashed as they arrive. What arrived before a transfer broke off is kept and not fetched again; what is
@@ -66,32 +81,44 @@ def pull(source: str, *, home: Path, observer: Observer | None = None) -> Pulled
     Args:
         source: A tar, a folder, or a URL.
         home: The state folder.
+        checkpoint: Folder or URL of the checkpoint, for a pack that leaves its head out; None for this machine's copy,
+            else the hub at the lock's commit.
+        signers: Key ids, one of which must have signed the pack; none: it may be unsigned.
         observer: Told of progress, in bytes.
 
     Raises:
         InvalidInput: no such file, or a newer schema.
         MissingPrerequisite: it cannot be reached, broke off, or the disk is full.
-        VerificationFailed: not a pack, or something in it is not what it claims; the member is named.
+        VerificationFailed: not a pack, or something in it is not what it claims; the member is named. Also where no
+            required key signed it, or a signature beside it does not hold.
     """
     observer = observer or SilentObserver()
     captures = home / "captures"
     with closing(open_pack(source)) as reader:
-        head = _head_of(reader)
+        head = _head_of(reader, source, signers)
         target = _target(captures, head.record)
         if target.is_dir():
-            return Pulled(stored=open_stored(target), digest=head.digest, new=False)
+            return _pulled(target, head, new=False)
         staging = _staging(home, source)
         with only_process(staging.with_name(f".{staging.name}.lock"), observer):
             if target.is_dir():  # another process pulled it meanwhile
-                return Pulled(stored=open_stored(target), digest=head.digest, new=False)
+                return _pulled(target, head, new=False)
             _fetch(reader, staging, captures / "heads", observer)
+            _fetch_heads(head, staging, captures / "heads", checkpoint, home, observer)
             _check(staging, captures / "heads", reader, observer)
             write_atomic(staging / _SOURCE_NAME, canonical_json({"schema_version": 1, "source": reader.name}))
             _import(staging, target, captures / "heads")
-    return Pulled(stored=open_stored(target), digest=head.digest, new=True)
+    return _pulled(target, head, new=True)
 
 
-def verify(source: str, *, home: Path, observer: Observer | None = None) -> PackHead:
+def verify(
+    source: str,
+    *,
+    home: Path,
+    checkpoint: str | None = None,
+    signers: Collection[str] = (),
+    observer: Observer | None = None,
+) -> PackHead:
     """Check a pack as `pull` does, and import nothing. Needs its size on disk while it runs.
 
     Raises:
@@ -99,10 +126,11 @@ def verify(source: str, *, home: Path, observer: Observer | None = None) -> Pack
     """
     observer = observer or SilentObserver()
     with closing(open_pack(source)) as reader:
-        head = _head_of(reader)
+        head = _head_of(reader, source, signers)
         staging = _staging(home, source)
         with only_process(staging.with_name(f".{staging.name}.lock"), observer):
             _fetch(reader, staging, None, observer)
+            _fetch_heads(head, staging, None, checkpoint, home, observer)
             try:
                 _check(staging, staging / "heads", reader, observer)
             finally:
@@ -110,13 +138,23 @@ def verify(source: str, *, home: Path, observer: Observer | None = None) -> Pack
     return head
 
 
-def _head_of(reader: Reader) -> PackHead:
+def _head_of(reader: Reader, source: str, signers: Collection[str]) -> PackHead:
     member = reader.record.member(LOCK_NAME)
     data = b"".join(reader.member(member))
     if sha256_bytes(data) != member.sha256:
         raise _changed(reader, member)
     lock = parse_lock(data, where=f"{reader.name}: {LOCK_NAME}")
-    return PackHead(record=reader.record, lock=lock, digest=digest_of(reader.record_bytes))
+    digest = digest_of(reader.record_bytes)
+    signed = read_signature(source, digest=digest)
+    require_signer(signed, signers, where=reader.name)
+    return PackHead(record=reader.record, lock=lock, digest=digest, signed=signed)
+
+
+def _pulled(target: Path, head: PackHead, *, new: bool) -> Pulled:
+    """What the store holds now; a signature that came with the pack is kept beside it."""
+    if head.signed is not None:
+        write_atomic(target / KEPT_SIGNATURE_NAME, head.signed.to_bytes())
+    return Pulled(stored=open_stored(target), digest=head.digest, signed=head.signed, new=new)
 
 
 def _target(captures: Path, record: PackRecord) -> Path:
@@ -138,7 +176,7 @@ def _fetch(reader: Reader, staging: Path, heads: Path | None, observer: Observer
         (staging / "heads").mkdir(parents=True, exist_ok=True)
         write_atomic(record, reader.record_bytes)
         wanted = [m for m in reader.record.members if not _has(m, staging, heads)]
-        _require_room(staging, wanted)
+        _require_room(staging, sum(m.size_bytes for m in wanted))
         observer.phase("fetch pack", total=sum(m.size_bytes for m in wanted), unit="bytes")
         try:
             for member in wanted:
@@ -147,6 +185,22 @@ def _fetch(reader: Reader, staging: Path, heads: Path | None, observer: Observer
         except VerificationFailed:
             shutil.rmtree(staging, ignore_errors=True)
             raise
+
+
+def _fetch_heads(
+    head: PackHead, staging: Path, heads: Path | None, checkpoint: str | None, home: Path, observer: Observer
+) -> None:
+    """Bring the heads that the pack leaves out into `staging`, except those that the store has."""
+    wanted = [one for one in head.record.heads if heads is None or not head_file(heads, one.sha256).is_file()]
+    wanted = [one for one in wanted if not head_file(staging / "heads", one.sha256).is_file()]
+    if not wanted:
+        return
+    open_file = checkpoint_files(head.lock, checkpoint=checkpoint, home=home)
+    with _disk_full_is_told(staging, head.record):
+        _require_room(staging, sum(one.size_bytes for one in wanted))
+        observer.phase("fetch head from the checkpoint", total=sum(one.size_bytes for one in wanted), unit="bytes")
+        for one in wanted:
+            fetch_head(one, head_file(staging / "heads", one.sha256), open_file=open_file, observer=observer)
 
 
 def _has(member: Member, staging: Path, heads: Path | None) -> bool:
@@ -221,8 +275,7 @@ def _import(staging: Path, target: Path, heads: Path) -> None:
     staging.rename(target)
 
 
-def _require_room(staging: Path, wanted: list[Member]) -> None:
-    needed = sum(m.size_bytes for m in wanted)
+def _require_room(staging: Path, needed: int) -> None:
     free = free_bytes(staging)
     if needed > free:
         raise MissingPrerequisite(

@@ -1,4 +1,7 @@
-"""`pack.json`: the members of a reference pack by hash, and what they are a capture of."""
+"""`pack.json`: the members of a reference pack by hash, and what they are a capture of.
+
+Version 1 holds its heads. Version 2 leaves them out: it says of which rows of the checkpoint's tensors each is made.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from suite.files import canonical_json, strict_json
 from suite.records import first_problem, refuse_newer
 
 RECORD_NAME = "pack.json"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 LICENCE_CHARACTERS = 2000
 
 _MIB = 1 << 20
@@ -30,6 +33,11 @@ FIXED_MEMBERS = {"lock.json": 16 * _MIB, "index.json": 64 * _MIB, "receipt.json"
 """Members of every pack, with the largest size accepted in bytes."""
 _TENSOR_MEMBER = re.compile(r"(chunk-[0-9]{5,9}|heads/[0-9a-f]{64})\.safetensors")
 
+HEAD_LIMIT = 64
+"""Heads (ranks) of one pack, at most."""
+HEAD_HEADER_LIMIT_BYTES = 4096
+_FILE = r"^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*){0,3}$"
+
 Timestamp = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
 
 
@@ -45,10 +53,39 @@ class Member(_Strict):
     sha256: Sha256
 
 
+class HeadPart(_Strict):
+    """Rows of a checkpoint's tensor, as they lie there, and zeros after them."""
+
+    file: Annotated[str, Field(max_length=200, pattern=_FILE)]
+    """A safetensors file of the checkpoint."""
+    tensor: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\x20-\x7e]+$")]
+    start: Count
+    """Its first row."""
+    rows: Annotated[int, Field(gt=0, le=1 << 32)]
+    zeros_bytes: Annotated[int, Field(ge=0, le=_GIB)]
+    """Padding rows that the stack added to the vocabulary."""
+
+
+class HeadRecipe(_Strict):
+    """A head file that is not in the pack: all its bytes, from the checkpoint that the lock names."""
+
+    sha256: Sha256
+    size_bytes: Annotated[int, Field(gt=0, le=_TENSOR_LIMIT_BYTES)]
+    header: Annotated[str, Field(max_length=HEAD_HEADER_LIMIT_BYTES * 4 // 3 + 4)]
+    """Base64 of what precedes its tensors."""
+    parts: Annotated[tuple[HeadPart, ...], Field(min_length=1, max_length=2)]
+    """Its weight, and its bias where there is one, in the order of the file."""
+
+    @property
+    def path(self) -> str:
+        """Where it would lie in a pack."""
+        return f"heads/{self.sha256}.safetensors"
+
+
 class PackRecord(_Strict):
     """The whole of `pack.json`. It names every other byte of the pack, so its hash stands for the pack."""
 
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     created: Timestamp
     """When the capture was made, UTC."""
     reference_lock_digest: Sha256
@@ -61,10 +98,17 @@ class PackRecord(_Strict):
     """What its maker says about using it."""
     members: Annotated[tuple[Member, ...], Field(min_length=1, max_length=MEMBER_LIMIT)]
     """In the order in which they lie in the pack."""
+    heads: Annotated[tuple[HeadRecipe, ...], Field(max_length=HEAD_LIMIT)] = ()
+    """Version 2: the heads that are not members, in the order of ranks."""
 
     @model_validator(mode="after")
     def _plain(self) -> Self:
         paths = [member.path for member in self.members]
+        if (self.schema_version == 2) != bool(self.heads):
+            raise ValueError(f"heads: version {self.schema_version} with {len(self.heads)} heads left out")
+        left_out = [head.path for head in self.heads]
+        if len(set(left_out)) < len(left_out) or set(left_out) & set(paths):
+            raise ValueError("heads: a head is named twice")
         for member in self.members:
             if why := refusal(member.path, member.size_bytes):
                 raise ValueError(f"members: {member.path!a}: {why}")
@@ -89,7 +133,7 @@ class PackRecord(_Strict):
 
     def to_bytes(self) -> bytes:
         """The content of `pack.json`: canonical JSON."""
-        return canonical_json(self.model_dump(mode="json"))
+        return canonical_json(self.model_dump(mode="json", exclude=None if self.heads else {"heads"}))
 
 
 def refusal(path: str, size_bytes: int) -> str | None:

@@ -16,8 +16,16 @@ from suite import __version__
 from suite.errors import InvalidInput, MissingPrerequisite, SuiteError, VerificationFailed
 
 _TIMEOUT_SECONDS = 60
-_ABSENT = (403, 404, 410)
+_ABSENT = (401, 403, 404, 410)
 _EXTRAS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs", "hf": ""}
+
+
+class Absent(MissingPrerequisite):
+    """There is no such file, or none that may be read."""
+
+
+class _Missing(VerificationFailed):
+    """A member that is not in a pack's folder."""
 
 
 class Stream(Protocol):
@@ -37,11 +45,16 @@ class BytesSource(Protocol):
     def name(self) -> str:
         """As the user wrote it; credentials in a URL are left out."""
 
-    def open_at(self, offset: int) -> Stream:
+    def open_at(self, offset: int, size: int | None = None) -> Stream:
         """The bytes from `offset` on.
 
+        Args:
+            offset: The first byte.
+            size: How many are needed; the stream may go on after them. None: all to the end.
+
         Raises:
-            MissingPrerequisite: it is not there, or cannot be reached now.
+            Absent: it is not there.
+            MissingPrerequisite: it cannot be reached now.
         """
 
 
@@ -68,6 +81,42 @@ def open_source(source: str) -> BytesSource | Path:
     return FileSource(path=path)
 
 
+def read_small(source: str, *, limit_bytes: int) -> bytes | None:
+    """The whole of a small file at a path or URL; None where there is none.
+
+    Raises:
+        MissingPrerequisite: it cannot be reached.
+        VerificationFailed: it is larger than `limit_bytes`, or no regular file.
+    """
+    if "://" not in source:
+        path = Path(source).expanduser()
+        try:
+            stream: Stream = open_regular(path.parent, path.name, where=source)
+        except _Missing:
+            return None
+        name = source
+    else:
+        found = open_source(source)
+        assert not isinstance(found, Path)
+        name = found.name
+        try:
+            stream = found.open_at(0)
+        except Absent:
+            return None
+    data = b""
+    try:
+        with transfer(name):
+            while len(data) <= limit_bytes and (piece := stream.read(limit_bytes + 1 - len(data))):
+                data += piece
+    except Absent:
+        return None
+    finally:
+        stream.close()
+    if len(data) > limit_bytes:
+        raise VerificationFailed(f"more than {limit_bytes:,} bytes", where=name)
+    return data
+
+
 class FileSource:
     """A file of this machine."""
 
@@ -76,10 +125,12 @@ class FileSource:
         self._path = path
         self.name = str(path)
 
-    def open_at(self, offset: int) -> Stream:
+    def open_at(self, offset: int, size: int | None = None) -> Stream:
         """See `BytesSource.open_at`."""
         try:
             stream = self._path.open("rb")
+        except FileNotFoundError as error:
+            raise Absent("no such file", where=self.name, hint="check the path") from error
         except OSError as error:
             raise MissingPrerequisite(f"cannot be read: {error.strerror}", where=self.name) from error
         stream.seek(offset)
@@ -89,33 +140,40 @@ class FileSource:
 class HttpSource:
     """A file on a web server, read with byte ranges where the server has them."""
 
-    def __init__(self, *, url: str) -> None:
-        """`url` is http or https."""
+    def __init__(self, *, url: str, authorization: str | None = None) -> None:
+        """`url` is http or https; `authorization` is a header for its own host alone."""
         self._url = url
+        self._authorization = authorization
         self.name = public_name(url)
 
-    def open_at(self, offset: int) -> Stream:
+    def open_at(self, offset: int, size: int | None = None) -> Stream:
         """See `BytesSource.open_at`. Of a server without ranges, what lies before `offset` is read and left."""
         headers = {"User-Agent": f"suite/{__version__}", "Accept-Encoding": "identity"}
-        if offset:
-            headers["Range"] = f"bytes={offset}-"
+        if offset or size is not None:
+            headers["Range"] = f"bytes={offset}-{'' if size is None else offset + size - 1}"
         request = urllib.request.Request(self._url, headers=headers)  # noqa: S310 - open_source allows http(s) only
+        if self._authorization is not None:
+            # A redirection leads to other hosts, which must not see it.
+            request.add_unredirected_header("Authorization", self._authorization)
         try:
             response = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)  # noqa: S310
         except urllib.error.HTTPError as error:
             if error.code == 416:
                 raise VerificationFailed(f"ends before byte {offset:,}", where=self.name) from error
-            hint = "check the address" if error.code in _ABSENT else "run again later: it resumes"
-            raise MissingPrerequisite(f"the server answers {error.code}", where=self.name, hint=hint) from error
+            if error.code in _ABSENT:
+                raise Absent(f"the server answers {error.code}", where=self.name, hint="check the address") from error
+            raise MissingPrerequisite(
+                f"the server answers {error.code}", where=self.name, hint="run again later: it resumes"
+            ) from error
         except (OSError, http.client.HTTPException) as error:
             raise broken_off(self.name, error) from error
         stream = _HttpStream(response)
         if response.headers.get("Content-Encoding", "identity") != "identity":
             stream.close()
             raise VerificationFailed("the server sends it compressed; a pack is sent as it is", where=self.name)
-        if offset and response.status != 206:
+        if response.status != 206:
             _discard(stream, offset, self.name)
-        elif offset and not response.headers.get("Content-Range", "").startswith(f"bytes {offset}-"):
+        elif not response.headers.get("Content-Range", "").startswith(f"bytes {offset}-"):
             stream.close()
             raise MissingPrerequisite("the server sends another byte range than asked for", where=self.name)
         return stream
@@ -145,15 +203,38 @@ class _FsspecSource:
         self._system = system
         self.name = public_name(url)
 
-    def open_at(self, offset: int) -> Stream:
+    def open_at(self, offset: int, size: int | None = None) -> Stream:
         try:
             stream: IO[bytes] = self._system.open(self._path, "rb")  # type: ignore[attr-defined]
-        except FileNotFoundError as error:
-            raise MissingPrerequisite("no such file", where=self.name, hint="check the address") from error
+            stream.seek(offset)
+        except (FileNotFoundError, PermissionError) as error:
+            raise Absent(
+                f"no such file, or none that may be read: {error}",
+                where=self.name,
+                hint="check address and credentials",
+            ) from error
         except Exception as error:
             raise broken_off(self.name, error) from error
-        stream.seek(offset)
-        return stream
+        return _FsspecStream(stream, self.name)
+
+
+class _FsspecStream:
+    """A file system's stream; each of them has its own exceptions."""
+
+    def __init__(self, stream: IO[bytes], name: str) -> None:
+        self._stream = stream
+        self._name = name
+
+    def read(self, size: int, /) -> bytes:
+        try:
+            return self._stream.read(size)
+        except FileNotFoundError as error:
+            raise Absent("no such file", where=self._name, hint="check the address") from error
+        except Exception as error:
+            raise broken_off(self._name, error) from error
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 def _fsspec_source(url: str, scheme: str) -> BytesSource:
@@ -218,7 +299,7 @@ def open_regular(folder: Path, path: str, *, where: str) -> IO[bytes]:
         # O_NONBLOCK: a named pipe must not make us wait.
         descriptor = os.open(folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError as error:
-        raise VerificationFailed(f"{path} is missing", where=where) from error
+        raise _Missing(f"{path} is missing", where=where) from error
     except OSError as error:
         raise VerificationFailed(f"{path} is no regular file: {error.strerror}", where=where) from error
     stream = os.fdopen(descriptor, "rb")

@@ -10,9 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Site:
-    """What is served at every path, and how."""
+    """What is served, and how."""
 
     data: bytes
+    """At every path that `others` does not name, but for statements."""
+    others: dict[str, bytes] = field(default_factory=dict)
+    """End of a path to its file."""
     ranges: bool = True
     break_at: int | None = None
     """Place in the file at which every connection is closed; None once the line is well again."""
@@ -21,6 +24,8 @@ class Site:
     url: str = ""
     requests: list[str | None] = field(default_factory=list)
     """The Range header of each request."""
+    paths: list[str] = field(default_factory=list)
+    """The path of each request."""
     sent: int = 0
 
 
@@ -31,18 +36,25 @@ def serve(data: bytes, **options: object) -> Iterator[Site]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             wanted = self.headers.get("Range")
+            found = [data for end, data in site.others.items() if self.path.endswith(end)]
+            if not found and self.path.endswith(".dsse.json"):
+                self.send_error(404)
+                return
+            whole = found[0] if found else site.data
             site.requests.append(wanted)
+            site.paths.append(self.path)
             if site.status != 200:
                 self.send_error(site.status)
                 return
-            start = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1]) if wanted and site.ranges else 0
-            body = site.data[start:]
+            ranged = re.fullmatch(r"bytes=(\d+)-(\d*)", wanted) if wanted and site.ranges else None
+            start = int(ranged[1]) if ranged else 0
+            body = whole[start : int(ranged[2]) + 1 if ranged and ranged[2] else None]
             if start and not body:
                 self.send_error(416)
                 return
-            self.send_response(206 if start else 200)
-            if start:
-                self.send_header("Content-Range", f"bytes {start}-{len(site.data) - 1}/{len(site.data)}")
+            self.send_response(206 if ranged else 200)
+            if ranged:
+                self.send_header("Content-Range", f"bytes {start}-{start + len(body) - 1}/{len(whole)}")
             if site.encoding:
                 self.send_header("Content-Encoding", site.encoding)
             self.send_header("Content-Length", str(len(body)))

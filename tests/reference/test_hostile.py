@@ -114,10 +114,10 @@ def other_form(pack):
     _with_record(pack, pretty_json(Parts.of(pack).record))
 
 
-@hostile("schema version 2 is newer", InvalidInput)
+@hostile("schema version 3 is newer", InvalidInput)
 def newer(pack):
     parts = Parts.of(pack)
-    parts.record["schema_version"] = 2
+    parts.record["schema_version"] = 3
     parts.write(pack)
 
 
