@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from suite.bundle.find import find_bundles as find_bundles
 from suite.bundle.read import Bundle, open_bundle
 from suite.bundle.schema import BandMember, Evidence
 from suite.errors import SuiteError

@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from suite.branch.parts import Branching
-from suite.bundle.band import band_members, find_bundles
+from suite.bundle.band import band_members
 from suite.bundle.derive import evidence_of
+from suite.bundle.find import find_bundles
 from suite.bundle.parts import Arbiter, BundleParts
 from suite.bundle.redact import Private
 from suite.bundle.write import write_bundle
