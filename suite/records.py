@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -68,3 +69,8 @@ def first_problem(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     key, message = ".".join(map(str, first["loc"])), str(first["msg"]).removeprefix("Value error, ")
     return f"{key}: {message}" if key else message
+
+
+def timestamp(moment: datetime) -> str:
+    """A timezone-aware moment as records hold it: UTC, `YYYY-MM-DDTHH:MM:SSZ`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

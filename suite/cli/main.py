@@ -30,6 +30,8 @@ COMMANDS = {
     "model": ("suite.cli.model", "Fetch and derive the models that manifests name."),
     "weights": ("suite.cli.weights", "Compare the tensors of checkpoints."),
     "reference": ("suite.cli.reference", "Publish, take in, check and list reference packs."),
+    "submit": ("suite.cli.submit", "Make a bundle ready to be published, after showing what becomes public."),
+    "result": ("suite.cli.result", "List published results, correct and withdraw them, and attest others'."),
     "key": ("suite.cli.key", "Make and show the keys that sign."),
     "sign": ("suite.cli.sign", "Put your name under a bundle, submission, attestation or reference pack."),
     "import": ("suite.cli.import_", "Bring base files of llama.cpp into the capture store."),

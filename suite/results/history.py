@@ -121,8 +121,8 @@ def _refusal(change: _Change, places: set[str]) -> str:
 
 
 def _changes(results: Path, base: str) -> Iterator[_Change]:
-    known = git(results, "diff", "--raw", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--relative", base)
-    fields = iter(names(known))
+    told = git(results, "diff", "--raw", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--relative", base)
+    fields = iter(names(told))
     for header in fields:
         # `:<old mode> <new mode> <old id> <new id> <status>`, then the path.
         _, mode, _, _, status = header.split(" ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -99,8 +98,3 @@ def read_notice(path: Path) -> Notice:
     if path.name != notice.file_name:
         raise VerificationFailed(f"the file is not called {notice.file_name}", where=str(path))
     return notice
-
-
-def timestamp(moment: datetime) -> str:
-    """`YYYY-MM-DDTHH:MM:SSZ` of a timezone-aware moment."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -82,7 +82,7 @@ class Aggregates(_Strict):
     bundle_id: BundleId
     record_sha256: Sha256
     sequence_hmac_sha256: Sha256
-    """HMAC-SHA256 of the workload's `tokens_sha256` under the owner's key: the same for all their runs of one session."""
+    """HMAC-SHA256 of the workload's `tokens_sha256` under the owner's key: the same for all runs of one session."""
     created: Timestamp
     path: CapturePath
     vocab_size: Count

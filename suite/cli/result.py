@@ -1,0 +1,198 @@
+"""`suite result`: what is known of published results, and what their owners and others add to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from suite.cli.tables import plain_table
+from suite.errors import InvalidInput, MissingPrerequisite, VerificationFailed
+
+if TYPE_CHECKING:
+    from suite.results.load import Result
+
+_RESULTS = click.option(
+    "--results",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="The results folder.",
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+_WHY = click.option("--why", required=True, help="What was wrong, in plain words; it becomes public.")
+_REPLACED = click.option("--replaced-by", metavar="RESULT", help="The result to look at instead.")
+
+
+@click.group()
+def result() -> None:
+    """List published results, correct and withdraw them, and attest others'.
+
+    RESULT is a folder, or an id that `suite result list` shows. Nothing published is ever changed: notices and
+    attestations are added beside it.
+    """
+
+
+@result.command("list")
+@_RESULTS
+@_JSON
+def list_results(results: Path, as_json: bool) -> None:
+    """List every result with its tier, who signed it, and what was said of it since."""
+    from suite.results.index import index_of
+    from suite.results.load import load_results
+
+    loaded = load_results(results)
+    if as_json:
+        click.echo(json.dumps(index_of(loaded), indent=1, sort_keys=True))
+        return
+    rows = [
+        (one.bundle_id, one.origin, one.tier, _standing(one), ", ".join(key[:16] for key in one.signers) or "unsigned")
+        for one in loaded.results
+    ]
+    if rows:
+        click.echo(plain_table(rows, headers=("result", "origin", "tier", "standing", "signed by")))
+    else:
+        click.echo("no results here", err=True)
+
+
+@result.command()
+@click.argument("named", metavar="RESULT")
+@_WHY
+@_REPLACED
+@_RESULTS
+def correct(named: str, why: str, replaced_by: str | None, results: Path) -> None:
+    """Add a dated correction to RESULT, which stays in its ranks."""
+    _notice("correction", named, why, replaced_by, results)
+
+
+@result.command()
+@click.argument("named", metavar="RESULT")
+@_WHY
+@_REPLACED
+@_RESULTS
+def withdraw(named: str, why: str, replaced_by: str | None, results: Path) -> None:
+    """Withdraw RESULT: it leaves every rank, and stays to be seen as withdrawn."""
+    _notice("withdrawal", named, why, replaced_by, results)
+
+
+@result.command()
+@click.argument("named", metavar="RESULT")
+@click.option("--key", "key_file", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Signs it.")
+@click.option(
+    "--captures",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Capture store that holds the evidence; the local one by default.",
+)
+@_RESULTS
+def attest(named: str, key_file: Path, captures: Path | None, results: Path) -> None:
+    """Recompute the whole ledger of RESULT from its evidence and, if it follows, say so under your name."""
+    from datetime import UTC, datetime
+
+    from suite.cli.key import open_key
+    from suite.results.attest import attest_consistent
+    from suite.results.choose import choose_result
+    from suite.results.load import load_results
+    from suite.run.stored import replay_stored
+    from suite.stack.home import suite_home
+
+    chosen = choose_result(load_results(results), named)
+    store = captures or suite_home() / "captures"
+    if not store.is_dir():
+        raise MissingPrerequisite(
+            "there is no capture store here",
+            where=str(store),
+            hint="suite reference pull EVIDENCE_PACK, for both sides",
+        )
+    key = open_key(key_file)
+    written = attest_consistent(
+        chosen, results=results, key=key, captures=store, replay=replay_stored(store), now=datetime.now(UTC)
+    )
+    click.echo(str(written))
+
+
+@result.command()
+@_RESULTS
+def index(results: Path) -> None:
+    """Rebuild index.json from what lies in the results folder.
+
+    In a git checkout, bundles that git does not know are left out: what you measured there is not published.
+    """
+    from suite.results.index import write_index
+    from suite.results.load import load_results
+
+    loaded = load_results(results, published_only=True)
+    click.echo(f"{write_index(loaded)}: {len(loaded.results)} results")
+
+
+@result.command()
+@_RESULTS
+@click.option("--since", metavar="COMMIT", help="Refuse everything but whole additions since then.")
+@click.option("--keys-may-change", is_flag=True, help="For maintainers: trusted-keys.json may have changed.")
+@_JSON
+def check(results: Path, since: str | None, keys_may_change: bool, as_json: bool) -> None:
+    """Check that a results folder holds together, that its index is current and, with --since, what was added.
+
+    Prints the additions, one a line, for `suite intake`. Exit code 5 if anything is wrong.
+    """
+    from suite.results.check import check_results
+
+    report = check_results(results, since=since, keys_may_change=keys_may_change)
+    if as_json:
+        value = {
+            "schema_version": 1,
+            "holds": not report.problems,
+            "added": list(report.added),
+            "problems": [{"where": one.where, "message": one.message} for one in report.problems],
+        }
+        click.echo(json.dumps(value, indent=1, sort_keys=True))
+    else:
+        for place in report.added:
+            click.echo(place)
+    for problem in report.problems:
+        click.echo(f"{problem.where}: {problem.message}", err=True)
+    if report.problems:
+        raise VerificationFailed(
+            f"{len(report.problems)} things in it may not be", where=str(results), hint="see docs/community.md"
+        )
+
+
+def _notice(
+    kind: Literal["correction", "withdrawal"], named: str, why: str, replaced_by: str | None, results: Path
+) -> None:
+    from datetime import UTC, datetime
+
+    from pydantic import ValidationError
+
+    from suite.records import first_problem, timestamp
+    from suite.results.choose import choose_result
+    from suite.results.load import load_results
+    from suite.results.notice import Notice, write_notice
+
+    loaded = load_results(results)
+    chosen = choose_result(loaded, named)
+    if kind == "withdrawal" and chosen.is_withdrawn:
+        raise InvalidInput("it is withdrawn already", where=chosen.bundle_id)
+    replacement = None if replaced_by is None else choose_result(loaded, replaced_by).bundle_id
+    try:
+        notice = Notice(
+            kind=kind,
+            created=timestamp(datetime.now(UTC)),
+            bundle_id=chosen.bundle_id,
+            record_sha256=chosen.record_sha256,
+            why=why,
+            replaced_by=replacement,
+        )
+    except ValidationError as error:
+        raise InvalidInput(first_problem(error), where="--why") from error
+    click.echo(str(write_notice(notice, results=results)))
+    click.echo("next: suite result index, then commit both and open a pull request", err=True)
+
+
+def _standing(one: Result) -> str:
+    if one.withdrawal is not None:
+        return f"withdrawn {one.withdrawal.created[:10]}"
+    if one.corrections:
+        return f"corrected {one.corrections[-1].created[:10]}"
+    return "stands"
