@@ -54,7 +54,7 @@ def _positions(context: click.Context, parameter: click.Parameter, value: str) -
     "--repeats",
     "starts",
     type=click.IntRange(1, 100),
-    help="Starts of the candidate; by default the lock's, at most 3.",
+    help="Starts, if the first differs; by default the lock's, at most 3.",
 )
 @click.option("--policy", "policy_file", type=_FILE, help="JSON file of what is allowed; see docs/reproduce.md.")
 @click.option("--yes", is_flag=True, help="Do not ask before fetching and running.")
@@ -139,7 +139,7 @@ def _text(found: Reproduction) -> str:
         f"flips against the reference: {c.flips_claimed:,} claimed, {c.flips_found:,} found, of {c.n:,}; "
         f"mean KL {c.mean_kl_claimed:.3e} claimed, {c.mean_kl_found:.3e} found",
         f"hardware: {'the same' if found.same_hardware else 'another'}; "
-        f"reference: {'from a reference pack' if found.reference_from_pack else 'run here'}; {found.network}",
+        f"reference: {'from a reference pack' if found.reference_from_pack else 'run here'}; network: {found.network}",
         *(f"  {d.key}: {_short(d.bundle)} there, {_short(d.here)} here" for d in found.differences[:12]),
         f"{c.verdict}: {c.why}",
         f"own bundle: {found.own.folder}",

@@ -147,7 +147,7 @@ def _image(image: LockedImage, policy: Policy, root: Path) -> Iterator[Refusal]:
             return
         if here.sha256 != image.build.recipe_sha256:
             yield Refusal(key="runtime.image.build", why=f"the recipe {here.name} of this repository is another one")
-        elif here.base != image.build.base:
+        elif here.base.partition("@")[2] != image.build.base:
             yield Refusal(key="runtime.image.build", why=f"the base of {here.name} is {here.base} in this repository")
         return
     name = _whole_name(str(image.repository))

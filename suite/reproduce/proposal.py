@@ -10,6 +10,7 @@ from suite.bundle.read import Bundle
 from suite.errors import InvalidInput
 from suite.files import canonical_json
 from suite.manifest.lock import Lock, LockedImage, LockedModel
+from suite.manifest.schema import Hardware
 from suite.reproduce.admit import admit
 from suite.reproduce.draw import draw, positions_of
 from suite.reproduce.manifests import session_of
@@ -47,7 +48,7 @@ class Proposal:
         yield "signed by", ", ".join(self.key_ids) or "nobody: a record of this run will lift no tier"
         whole = len(positions_of(self.bundle.lock().capture, num_tokens=self.candidate.workload.num_tokens))
         what = f"{self.num_positions:,} of {whole:,} positions, drawn now" if self.drawn else f"all {whole:,} positions"
-        yield "captures", f"{what}, {self.candidate.capture.path} path; {self.starts} starts of the candidate"
+        yield "captures", f"{what}, {self.candidate.capture.path} path; {self.told_starts()}"
         yield "session", f"{self.session.name}, {self.candidate.workload.num_tokens:,} tokens, from workloads/ here"
         for side, lock in (("candidate", self.candidate), ("reference", self.reference)):
             if side == "reference" and self.packs:
@@ -60,17 +61,22 @@ class Proposal:
             )
             if lock.environment:
                 yield f"{side} variables", " ".join(f"{k}={v}" for k, v in sorted(lock.environment.items()))
-            yield f"{side} hardware", " ".join(str(v) for v in lock.hardware.model_dump(exclude_none=True).values())
+            yield f"{side} hardware", _hardware(lock.hardware)
         yield "network", self.network()
         if any(lock.runtime.kind == "process" for lock in (self.candidate, self.reference)):
             yield "files", "the engine runs as you: it may read and write what you may"
 
+    def told_starts(self) -> str:
+        """How often the candidate is started, in words."""
+        more = self.starts - 1
+        return "one start of the candidate" + (f", and {more} more if its rows are not the bundle's" if more else "")
+
     def network(self) -> str:
         """How the engines are cut off, in words."""
         if all(lock.runtime.kind == "docker" for lock in (self.candidate, self.reference)):
-            return "used to fetch what is listed; the containers have none"
+            return "none while the engines run: their containers have none"
         if self.open_network is None:
-            return "used to fetch what is listed; the engines run in a namespace of the kernel without one"
+            return "none while the engines run: they are in a namespace of the kernel without one"
         return f"NOT CUT OFF while the engines run ({self.open_network})"
 
 
@@ -134,6 +140,11 @@ def _runtime(lock: Lock) -> str:
         return f"a container of {_image(lock.runtime.image)}"
     packages = " ".join(f"{name}=={version}" for name, version in sorted(lock.runtime.packages.items()))
     return f"an interpreter of this machine that has {packages}; nothing is installed"
+
+
+def _hardware(hardware: Hardware) -> str:
+    threads = "" if hardware.threads is None else f", {hardware.threads} thread{'s' if hardware.threads != 1 else ''}"
+    return f"{hardware.count} x {hardware.kind} {hardware.gpu or hardware.architecture}{threads}"
 
 
 def _image(image: LockedImage) -> str:
