@@ -16,9 +16,11 @@ from typing import Any
 from suite.bundle.report import Check
 from suite.intake.child import OUT_OF_MEMORY
 from suite.intake.limits import LIMITS, Limits
+from suite.intake.refusal import shown
 from suite.intake.report import Finding, IntakeReport
 
 _REPORT_LIMIT_BYTES = 4 << 20
+_TAIL_BYTES = 4 << 10
 # No secret of this process reaches the one that reads a stranger's files.
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "TMPDIR", "SYSTEMROOT", "TZ")
 # Each thread and each arena takes address space, which is bounded.
@@ -58,10 +60,10 @@ def take_in(path: Path, *, results: Path | None, limits: Limits = LIMITS, now: d
 def _run(task: dict[str, Any], limits: Limits) -> IntakeReport:
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ} | _FRUGAL
     command = [sys.executable, "-P", "-m", "suite.intake.child"]
-    with tempfile.TemporaryFile() as output:
-        # The output is a file: the process's limit on file sizes bounds it, and no pipe can fill up.
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        # Files and no pipes: the process's limit on file sizes bounds them, and neither can fill up.
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.DEVNULL, env=environment
+            command, stdin=subprocess.PIPE, stdout=output, stderr=errors, env=environment
         )
         try:
             process.communicate(json.dumps(task).encode(), timeout=limits.wall_seconds)
@@ -70,16 +72,18 @@ def _run(task: dict[str, Any], limits: Limits) -> IntakeReport:
             process.wait()
             return _ended("too-slow", f"not done after {limits.wall_seconds} seconds")
         output.seek(0)
-        return _report(process.returncode, output.read(_REPORT_LIMIT_BYTES), limits)
+        errors.seek(max(0, errors.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        return _report(process.returncode, output.read(_REPORT_LIMIT_BYTES), errors.read(), limits)
 
 
-def _report(code: int, output: bytes, limits: Limits) -> IntakeReport:
+def _report(code: int, output: bytes, errors: bytes, limits: Limits) -> IntakeReport:
     if code == OUT_OF_MEMORY:
         return _ended("too-much-memory", f"reading it takes more than {limits.memory_bytes:,} bytes of memory")
     if code in (-signal.SIGXCPU, -signal.SIGKILL):
         return _ended("too-much-time", f"reading it takes more than {limits.cpu_seconds} seconds of a processor")
     if code != 0:
-        return _ended("parser-ended", f"the process that read it ended with {code}")
+        last = (errors.decode(errors="replace").strip().splitlines() or ["nothing"])[-1]
+        return _ended("parser-ended", f"the process that read it ended with {code}; it said: {shown(last)}")
     value = json.loads(output)
     return IntakeReport(
         what=value["what"],

@@ -163,17 +163,14 @@ class StackClaims:
                         hint="the receipt is of another run",
                     )
             self._check_ranks(side)
-        return "each receipt asks for what its lock asks for, and its summary follows from its ranks"
+        return "each receipt asks for what its lock asks for, and no rank contradicts its summary"
 
     def _check_ranks(self, side: Side) -> None:
+        """The summary of a receipt follows from its ranks; one that says too little of them is not compared."""
         try:
             found = effective_settings([as_dict(rank) for rank in as_list(side.receipt.get("ranks"))])
-        except (KeyError, TypeError, AttributeError, IndexError, ValueError, StopIteration) as error:
-            raise Refused(
-                "receipt-contradicts-itself",
-                f"its ranks are not those of a receipt ({error!r})",
-                where=side.receipt_file,
-            ) from error
+        except (KeyError, TypeError, AttributeError, IndexError):
+            return
         for key in sorted(found.keys() & side.effective.keys()):
             if found[key] != side.effective[key]:
                 raise Refused(
