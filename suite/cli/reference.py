@@ -31,6 +31,12 @@ _SIGNERS = click.option(
     metavar="KEY",
     help="Key id or public key file; one of those given must have signed the pack.",
 )
+_INDEX = click.option(
+    "--index",
+    "index_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="An index of packs. Default: references/index.json.",
+)
 _QUIET = click.option("--quiet", "-q", is_flag=True, help="No progress.")
 
 
@@ -134,7 +140,7 @@ def pull(source: str, signers: tuple[str, ...], checkpoint: str | None, as_json:
             observer=progress.line("pull"),
         )
     if as_json:
-        _echo_json({"pack_digest": done.digest, "new": done.new, **_signers(done.signed), **_summary(done.stored)})
+        _echo_json({"pack_digest": done.digest, "new": done.new, **_summary(done.stored), **_signers(done.signed)})
         return
     state = "taken in" if done.new else "already in the store"
     click.echo(f"{done.stored.lock.name}: {state}: {done.stored.capture.folder}")
@@ -177,14 +183,38 @@ def verify(source: str, signers: tuple[str, ...], checkpoint: str | None, as_jso
     click.echo(_signed_by(head.signed))
 
 
+@reference.command()
+@click.argument("source", metavar="PACK")
+@click.option("--url", required=True, help="Where everyone finds it.")
+@_INDEX
+def add(source: str, url: str, index_file: Path | None) -> None:
+    """Name the pack PACK (file, folder or URL) in an index, with digest, size and signer.
+
+    Only record, lock and signature of PACK are read; `suite reference verify` checks the rest.
+    """
+    from suite.reference.index import INDEX_PATH, add_to_index, indexed
+    from suite.reference.pull import peek
+
+    target = index_file or INDEX_PATH
+    entry = indexed(peek(source), url=url)
+    add_to_index(target, [entry])
+    click.echo(f"{target}: {entry.name}, digest {entry.pack_digest}, {_by(entry.signer)}")
+
+
 @reference.command("list")
+@click.option("--indexed", is_flag=True, help="The packs that the repository's index names, instead.")
+@_INDEX
 @_JSON
-def list_stored(as_json: bool) -> None:
+def list_stored(indexed: bool, index_file: Path | None, as_json: bool) -> None:
     """List references and pulled packs in the capture store, and what their rows need to be replayed."""
     from tabulate import tabulate
 
     from suite.reference.store import stored_references
     from suite.stack.home import suite_home
+
+    if indexed or index_file is not None:
+        _list_indexed(index_file, as_json)
+        return
 
     captures = suite_home() / "captures"
     found = [s for s in stored_references(captures) if s.pack is not None or s.lock.role == "reference"]
@@ -195,7 +225,7 @@ def list_stored(as_json: bool) -> None:
         (
             s.lock.name,
             s.lock.digest[:12],
-            "made here" if s.pack is None else "pack",
+            "made here" if s.pack is None else f"pack, {_by(next(iter(_kept_signers(s)), None))}",
             f"{s.capture.index.num_rows:,}",
             s.capture.index.path,
             _needs(s, captures / "heads"),
@@ -211,6 +241,43 @@ def list_stored(as_json: bool) -> None:
         )
     else:
         click.echo("no reference in the capture store", err=True)
+
+
+def _list_indexed(index_file: Path | None, as_json: bool) -> None:
+    from tabulate import tabulate
+
+    from suite.reference.index import INDEX_PATH, read_index
+
+    packs = read_index(index_file or INDEX_PATH).packs
+    if as_json:
+        _echo_json({"packs": [pack.model_dump(mode="json") for pack in packs]})
+        return
+    rows = [
+        (p.name, p.lock_digest[:12], f"{p.num_rows:,}", p.path, f"{p.size_bytes / 1e6:,.1f}", _by(p.signer), p.url)
+        for p in packs
+    ]
+    if rows:
+        headers = ("reference", "lock", "rows", "path", "MB", "signed by", "address")
+        click.echo(tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True))
+    else:
+        click.echo("the index names no pack", err=True)
+
+
+def _kept_signers(stored: StoredReference) -> tuple[str, ...]:
+    """Who signed a pulled pack, from the statement that came with it."""
+    from suite.files import sha256_bytes
+    from suite.reference.schema import RECORD_NAME
+    from suite.reference.signature import KEPT_SIGNATURE_NAME, parse_signature
+
+    path = stored.capture.folder / KEPT_SIGNATURE_NAME
+    if not path.is_file():
+        return ()
+    digest = sha256_bytes((stored.capture.folder / RECORD_NAME).read_bytes())
+    return parse_signature(path.read_bytes(), digest=digest, where=str(path)).key_ids
+
+
+def _by(signer: str | None) -> str:
+    return "unsigned" if signer is None else signer[:20]
 
 
 def _needs(stored: StoredReference, heads: Path) -> str:
@@ -258,6 +325,7 @@ def _summary(stored: StoredReference) -> dict[str, object]:
         "path": index.path,
         "tokens_sha256": index.tokens_sha256,
         "pulled": stored.pack is not None,
+        "signers": list(_kept_signers(stored)),
         "folder": str(stored.capture.folder),
     }
 

@@ -37,6 +37,13 @@ if TYPE_CHECKING:
     metavar="PACK",
     help="A reference pack (file, folder or URL); may be given again. $SUITE_REFERENCES may list more, by spaces.",
 )
+@click.option(
+    "--require-signature",
+    "signers",
+    multiple=True,
+    metavar="KEY",
+    help="Key id or public key file; one of those given must have signed a pack that is used.",
+)
 @click.option("--resume", is_flag=True, help="Go on from the whole chunks that an interrupted run left.")
 @click.option(
     "--streaming",
@@ -51,6 +58,7 @@ def run(
     repeats: int | None,
     jobs: int | None,
     packs: tuple[str, ...],
+    signers: tuple[str, ...],
     resume: bool,
     streaming: bool,
     as_json: bool,
@@ -59,9 +67,11 @@ def run(
     """Measure stacks: manifest in, verified result bundle out.
 
     Captures of stacks that were measured before are taken from the capture store ($SUITE_HOME, or ~/.cache/suite).
-    A reference is looked up there, then in reference packs; only if neither has it, it is run here.
+    A reference is looked up there, then in reference packs: those given, and those that references/index.json of the
+    repository names. Only if none has it, it is run here.
     """
     from suite.cli.progress import Progress
+    from suite.reference.signature import required_signers
     from suite.run.measure import measure
     from suite.run.table import report_json, report_table
 
@@ -79,6 +89,7 @@ def run(
                 streaming=streaming,
                 packs=packs,
                 standing_packs=os.environ.get("SUITE_REFERENCES", "").split(),
+                signers=required_signers(signers),
             )
     except KeyboardInterrupt:
         click.echo("interrupted; whole chunks are kept: run the same command with --resume to go on", err=True)

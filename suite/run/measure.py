@@ -24,6 +24,7 @@ def measure(
     streaming: bool = False,
     packs: Sequence[str] = (),
     standing_packs: Sequence[str] = (),
+    signers: Sequence[str] = (),
 ) -> tuple[Prepared, RunReport]:
     """Measure stacks and write their bundles; what the capture store holds already is not run again.
 
@@ -39,6 +40,7 @@ def measure(
         streaming: Score while engines run, where both sides hold hidden states.
         packs: Reference packs for this run.
         standing_packs: Packs to look into where they fit.
+        signers: Key ids, one of which must have signed whatever pack is taken.
 
     Raises:
         InvalidInput, MissingPrerequisite, VerificationFailed: before anything started; see `prepare`.
@@ -51,6 +53,7 @@ def measure(
             cancelled=cancelled,
             packs=packs,
             standing_packs=standing_packs,
+            signers=signers,
         )
         options = RunOptions(
             repeats=repeats, jobs=jobs or default_jobs(prepared.all_stacks), resume=resume, streaming=streaming

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from suite.manifest.arbiter import require_arbiter
 from suite.manifest.load import load_manifest
 from suite.manifest.lock import require_complete
 from suite.manifest.positions import probe_positions
+from suite.reference.index import INDEX_PATH, IndexedPack, read_index
 from suite.run.captures import Store, capture_bytes, require_disk
 from suite.run.execute import ObserverFor, RunOptions
 from suite.run.reference import (
@@ -103,6 +104,7 @@ def prepare(
     cancelled: threading.Event,
     packs: Sequence[str] = (),
     standing_packs: Sequence[str] = (),
+    signers: Sequence[str] = (),
     store: Store | None = None,
 ) -> Prepared:
     """Load, fetch, render and lock the manifests, and find their references.
@@ -117,6 +119,7 @@ def prepare(
         cancelled: Stops running starts when set.
         packs: Reference packs (paths or URLs) for this run; each that is looked into must fit one reference.
         standing_packs: Packs to look into where they fit.
+        signers: Key ids, one of which must have signed whatever pack is taken.
         store: Where captures lie; None: the state folder's.
 
     Raises:
@@ -139,7 +142,13 @@ def prepare(
     named = tuple(one(path) for path in dict.fromkeys(p.resolve() for p in manifests))
     _refuse_same_name(named)
     references: dict[Path, Reference] = {}
-    shelf = Packs(given=packs, standing=standing_packs, home=store.home)
+    shelf = Packs(
+        given=packs,
+        standing=standing_packs,
+        indexed=_indexed_packs({stack.manifest.root for stack in named}),
+        signers=signers,
+        home=store.home,
+    )
     wanted = {file: s for s in reversed(named) for file in s.manifest.compared_files}
     for file, stack in wanted.items():
         if file not in stacks:
@@ -162,6 +171,12 @@ def prepare(
             pair = (references[stack.manifest.reference_file], references[stack.manifest.arbiter_file])
             require_arbiter(pair[0].lock, stack.lock, pair[1].lock)
     return Prepared(stacks=named, references=references, store=store)
+
+
+def _indexed_packs(roots: Iterable[Path]) -> tuple[IndexedPack, ...]:
+    """The packs that the manifests' repositories know."""
+    files = [root / INDEX_PATH for root in sorted(roots)]
+    return tuple(pack for file in files if file.is_file() for pack in read_index(file).packs)
 
 
 def _refuse_same_name(stacks: Sequence[Stack]) -> None:

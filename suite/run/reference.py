@@ -12,7 +12,9 @@ from suite.errors import InvalidInput, MissingPrerequisite, SuiteError
 from suite.manifest.lock import Lock
 from suite.manifest.schema import Manifest
 from suite.observer import Observer
+from suite.reference.index import IndexedPack, require_as_indexed
 from suite.reference.pull import PackHead, peek, pull
+from suite.reference.signature import require_signer
 from suite.reference.store import StoredReference, differences, find_reference
 from suite.run.captures import Store
 from suite.run.replayed import replay_in, replay_with
@@ -95,6 +97,10 @@ class Packs:
     """Named for this run; one that fits none of its references is an error."""
     standing: Sequence[str] = ()
     """Always at hand, for instance from `$SUITE_REFERENCES`; passed over where they do not fit."""
+    indexed: Sequence[IndexedPack] = ()
+    """Known to the repository (`references/index.json`); only those of the candidate's token ids are looked into."""
+    signers: Sequence[str] = ()
+    """Key ids, one of which must have signed whatever pack is taken; none: it may be unsigned."""
     home: Path
     _heads: dict[str, PackHead] = field(default_factory=dict)
     _refused: dict[str, dict[str, list[str]]] = field(default_factory=dict)
@@ -117,9 +123,26 @@ class Packs:
                 continue
             if not keys:
                 self._used.add(source)
-                return pull(source, home=self.home, observer=observer).stored
+                return pull(source, home=self.home, signers=self.signers, observer=observer).stored
             if source in self.given:
                 self._refused.setdefault(source, {})[manifest.name] = keys
+        return self._take_indexed(manifest, candidate, observer)
+
+    def _take_indexed(self, manifest: Manifest, candidate: Lock, observer: Observer) -> StoredReference | None:
+        wanted = candidate.workload.tokens_sha256, candidate.capture.path
+        for pack in self.indexed:
+            if (pack.tokens_sha256, pack.path) != wanted or (self.signers and pack.signer not in self.signers):
+                continue
+            try:
+                head = self._head(pack.url)
+            except MissingPrerequisite as error:
+                observer.warn(f"reference pack of the index passed over: {error}")
+                continue
+            require_as_indexed(pack, head)
+            if not differences(manifest, head.lock, candidate):
+                required = (pack.signer,) if pack.signer is not None else ()
+                require_signer(head.signed, required, where=pack.url)
+                return pull(pack.url, home=self.home, signers=self.signers, observer=observer).stored
         return None
 
     def require_used(self) -> None:
@@ -139,12 +162,12 @@ class Packs:
 
     def told(self) -> str:
         """What was looked through, for an error's hint."""
-        count = len(self.given) + len(self.standing)
+        count = len(self.given) + len(self.standing) + len(self.indexed)
         return f"{count} reference pack{'s' if count != 1 else ''} and the capture store were looked through"
 
     def _head(self, source: str) -> PackHead:
         if source not in self._heads:
-            self._heads[source] = peek(source)
+            self._heads[source] = peek(source, signers=self.signers)
         return self._heads[source]
 
 
