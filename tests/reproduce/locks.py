@@ -23,5 +23,10 @@ def container(folder: Path, **changes: Any) -> Lock:
 
 def altered(of: Lock, **changes: Any) -> Lock:
     """The lock with dotted keys (`a__b`) set: what a lock file can say, whether or not a manifest could."""
-    value = changed(of.to_json(), {key.replace("__", "."): item for key, item in changes.items()})
+    value = changed(of.to_json(), as_keys(changes))
     return parse_lock(canonical_json(value), where="lock.json")
+
+
+def as_keys(changes: dict[str, Any]) -> dict[str, Any]:
+    """Keywords with `__` as dotted keys."""
+    return {key.replace("__", "."): item for key, item in changes.items()}
