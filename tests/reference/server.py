@@ -26,6 +26,9 @@ class Site:
     """The Range header of each request."""
     paths: list[str] = field(default_factory=list)
     """The path of each request."""
+    authorizations: list[str | None] = field(default_factory=list)
+    redirect: str | None = None
+    """Where every request is sent on to."""
     sent: int = 0
 
 
@@ -42,6 +45,13 @@ def serve(data: bytes, **options: object) -> Iterator[Site]:
                 return
             whole = found[0] if found else site.data
             site.requests.append(wanted)
+            site.authorizations.append(self.headers.get("Authorization"))
+            if site.redirect is not None:
+                self.send_response(302)
+                self.send_header("Location", site.redirect)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
             site.paths.append(self.path)
             if site.status != 200:
                 self.send_error(site.status)
