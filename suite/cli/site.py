@@ -44,8 +44,9 @@ def build(
     """
     # Before NumPy is loaded: the products here are small, and threads would mostly wait for one another.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from suite.site.build import BuildOptions, build_site, workers_here
+    from suite.site.build import BuildOptions, build_site
     from suite.site.options import checked_base_url, default_cache, default_manifests
+    from suite.site.workers import workers_here
 
     options = BuildOptions(
         results=results,

@@ -206,7 +206,8 @@ def _array(table: pa.Table, name: str, *, where: str) -> NDArray[Any]:
     if name in TEXT_COLUMNS:
         # Few texts in many rows: each becomes one of Python's once.
         coded = whole.dictionary_encode()
-        return np.array(coded.dictionary.to_pylist(), dtype=np.str_)[coded.indices.to_numpy()]
+        places: NDArray[np.int32] = coded.indices.to_numpy()
+        return np.array(coded.dictionary.to_pylist(), dtype=np.str_)[places]
     if name in HASH_COLUMNS:
         size = whole.type.byte_width
         flat = np.frombuffer(whole.buffers()[1] or b"", dtype=np.uint8)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from suite.branch.schema import BRANCHES_NAME, parse_branches
 from suite.bundle.read import Bundle
 from suite.bundle.replays import read_replays
 from suite.bundle.schema import BundleRecord, Factor
@@ -35,7 +36,7 @@ _MIB = 1 << 20
 
 
 def facts_of(entry: Entry, found: Found, intervals: LedgerIntervals) -> BundleFacts:
-    """All facts of one bundle.
+    """All facts of one bundle whose files have been checked.
 
     Args:
         entry: The bundle with its checked ledger.
@@ -123,6 +124,7 @@ def facts_of(entry: Entry, found: Found, intervals: LedgerIntervals) -> BundleFa
         kl_histogram=_histogram(entry),
         calls=_calls(bundle),
         consequences=_consequences(record),
+        fork_segments=len(parse_branches(bundle.read(BRANCHES_NAME)).segments) if record.branches else 0,
     )
 
 

@@ -168,6 +168,8 @@ class BundleFacts(_Kept):
     """Empty: not measured."""
     consequences: tuple[ConsequenceFacts, ...] = ()
     """Empty: no flip was followed."""
+    fork_segments: int = 0
+    """Parts of its file of forks, which can be read alone."""
 
     @property
     def folder_page(self) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from suite.branch.schema import BRANCHES_NAME
 from suite.score.classes import FLIP_CLASSES
 from suite.site import futures_data as data
 from suite.site.data import BundleFacts, CohortFacts, Site
@@ -32,11 +31,7 @@ class _Stack:
 
     @property
     def ref(self) -> StackRef:
-        return StackRef(folder=self.facts.folder, record_sha256=self.facts.record_sha256)
-
-    @property
-    def has_forks(self) -> bool:
-        return any(name == BRANCHES_NAME for name, _ in self.facts.file_hashes)
+        return StackRef(folder=self.facts.folder, file_hashes=self.facts.file_hashes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,19 +120,12 @@ def _files(view: _View) -> Iterator[Output]:
                 key=key_of("flips", stack.facts.key, number),
                 make=_without_renderer(partial(data.flips_file, stack.ref, stack.stack_id, number)),
             )
-        for segment in range(_num_segments(stack)):
+        for segment in range(stack.facts.fork_segments):
             yield Output(
                 path=f"{view.folder}/{stack.stack_id}/forks-{segment}.js",
                 key=key_of("forks", stack.facts.key, segment),
                 make=_without_renderer(partial(data.forks_file, stack.ref, stack.stack_id, segment)),
             )
-
-
-def _num_segments(stack: _Stack) -> int:
-    if not stack.has_forks:
-        return 0
-    found = data.branches_of(stack.ref)
-    return 0 if found is None else len(found[0].segments)
 
 
 class _without_renderer:  # noqa: N801 - a callable that can be handed to another process
@@ -197,7 +185,13 @@ def _first_chosen(view: _View) -> _Stack:
     """The stack that is shown first: one with futures, else the candidate with the surest flips."""
     return max(
         view.stacks,
-        key=lambda s: (s.has_forks, not s.facts.is_band, s.facts.flips_confident, s.facts.flips_leaning, s.facts.flips),
+        key=lambda s: (
+            s.ref.has_forks,
+            not s.facts.is_band,
+            s.facts.flips_confident,
+            s.facts.flips_leaning,
+            s.facts.flips,
+        ),
     )
 
 
@@ -222,7 +216,7 @@ def _surest(stack: _Stack) -> Iterator[dict[str, Any]]:
 def _telling(stack: _Stack) -> list[Any]:
     """Forks to show without script: those that did the most harm first."""
     order = ("broken envelope", "wrong command", "wrong literal", "valid but different", "other words", "undecided")
-    forks = [fork for fork in data.forks_of(stack.ref) if fork.consequence is not None] if stack.has_forks else []
+    forks = [fork for fork in data.forks_of(stack.ref) if fork.consequence is not None]
     place = {name: number for number, name in enumerate(order)}
     forks.sort(key=lambda f: (place.get(f.consequence.name if f.consequence else "", len(order)), f.position))
     return forks[:_FORKS_SHOWN]

@@ -12,8 +12,10 @@ import numpy as np
 
 from suite.branch.file import read_forks
 from suite.branch.schema import BRANCHES_NAME, FORKS_NAME, BranchesRecord, Fork, Future, TopToken, parse_branches
-from suite.bundle.read import open_bundle
+from suite.bundle.read import read_file
 from suite.compare.entries import LEDGER_NAME
+from suite.errors import VerificationFailed
+from suite.files import sha256_bytes
 from suite.score.classes import FLIP_CLASSES
 from suite.score.ledger import Ledger, read_ledger
 from suite.site.rendering import script_call
@@ -37,7 +39,13 @@ class StackRef:
     """A bundle as the data files are made from it; cheap to hand to another process."""
 
     folder: str
-    record_sha256: str
+    file_hashes: tuple[tuple[str, str], ...]
+    """Name and SHA-256 of its files, as its record names them."""
+
+    @property
+    def has_forks(self) -> bool:
+        """Whether flips of it were followed."""
+        return any(name == BRANCHES_NAME for name, _ in self.file_hashes)
 
 
 def num_ranges(num_tokens: int) -> int:
@@ -46,27 +54,26 @@ def num_ranges(num_tokens: int) -> int:
 
 
 @lru_cache(maxsize=3)
-def _ledger(folder: str, record_sha256: str) -> Ledger:
-    return read_ledger(Path(folder) / LEDGER_NAME)
-
-
 def ledger_of(stack: StackRef) -> Ledger:
     """The stack's ledger."""
-    return _ledger(stack.folder, stack.record_sha256)
+    return read_ledger(Path(stack.folder) / LEDGER_NAME)
 
 
 @lru_cache(maxsize=3)
-def _branches(folder: str, record_sha256: str) -> tuple[BranchesRecord, bytes] | None:
-    bundle = open_bundle(Path(folder))
-    if BRANCHES_NAME not in bundle.record.files:
-        return None
-    record = parse_branches(bundle.read(BRANCHES_NAME))
-    return record, bundle.read(FORKS_NAME)
-
-
 def branches_of(stack: StackRef) -> tuple[BranchesRecord, bytes] | None:
-    """The stack's branches with the bytes of its forks; None if no flip was followed."""
-    return _branches(stack.folder, stack.record_sha256)
+    """The stack's branches with the bytes of its forks; None if no flip was followed.
+
+    Raises:
+        VerificationFailed: a file is not the one that the record names.
+        InvalidInput: not branches.
+    """
+    if not stack.has_forks:
+        return None
+    files = {name: read_file(Path(stack.folder), name) for name in (BRANCHES_NAME, FORKS_NAME)}
+    for name, data in files.items():
+        if sha256_bytes(data) != dict(stack.file_hashes).get(name):
+            raise VerificationFailed("not the file that the record names", where=name)
+    return parse_branches(files[BRANCHES_NAME]), files[FORKS_NAME]
 
 
 def forks_of(stack: StackRef, *, first: int = 0, last: int | None = None) -> list[Fork]:

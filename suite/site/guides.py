@@ -93,14 +93,15 @@ class Guides:
                 [published.model_dump(mode="json") for published in guide.published],
                 [manifest.model_dump(mode="json") for manifest in guide.manifests],
             )
-            yield Output(path=guide.page, key=key, make=partial(_page, guide, site.by_id))
+            yield Output(path=guide.page, key=key, make=partial(_page, guide))
 
     def links(self, bundle: BundleFacts) -> Iterable[Link]:
         """None: the page of a bundle names its guide itself."""
         return ()
 
 
-def _page(guide: Guide, bundles: Mapping[str, BundleFacts], renderer: Renderer) -> bytes:
+def _page(guide: Guide, renderer: Renderer) -> bytes:
+    bundles = {bundle.bundle_id: bundle for bundle in guide.bundles}
     every = [bundle.name for bundle in guide.bundles]
     tables = tuple(table_of(cohort, bundles, every) for cohort in guide.cohorts)
     main = next((table for table in tables if len(table.rows) > 1), tables[0] if tables else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from suite.branch.schema import BRANCHES_NAME, parse_branches
 from suite.bundle.read import Bundle, open_bundle
 from suite.compare.comparison import Comparison, band_text, compare_entries, scope, winner_text
 from suite.compare.entries import LEDGER_NAME, Entry, load_entry
@@ -71,7 +72,7 @@ def check_files(bundle: Bundle) -> None:
 
     Raises:
         VerificationFailed: a file has another hash, or a lock another digest.
-        InvalidInput: a lock cannot be read.
+        InvalidInput: a lock, or the index of its forks, cannot be read.
     """
     for name, sha256 in sorted(bundle.record.files.items()):
         # The ledger is checked where it is read, an SBOM where it is offered.
@@ -81,6 +82,8 @@ def check_files(bundle: Bundle) -> None:
     for name, digest in (("lock.json", record.lock_digest), ("reference-lock.json", record.reference_lock_digest)):
         if bundle.lock(name).digest != digest:
             raise VerificationFailed("not the lock that the record names", where=name)
+    if record.branches is not None:
+        parse_branches(bundle.read(BRANCHES_NAME))
 
 
 def _same_table(facts: Mapping[str, BundleFacts], first: Entry, entry: Entry, mine: BundleFacts) -> bool:

@@ -16,6 +16,7 @@ from suite.site.resources import site_folder
 from suite.site.text import visible
 from suite.site.urls import allowed_url
 
+_AS_THEY_ARE = (Markup, bool, int, float, Undefined)
 _PATH_SIGNS = dict.fromkeys(map(ord, "MmVvHhLlZz0123456789.,- "))
 
 
@@ -76,9 +77,9 @@ def script_call(function: str, value: Any) -> bytes:
 
 def _finalise(value: Any) -> Any:
     """Applied to everything that a template prints, before it is escaped."""
-    if isinstance(value, Markup | bool | int | float | Undefined):
-        return value
-    return visible(str(value))
+    if type(value) is str:
+        return visible(value)
+    return value if isinstance(value, _AS_THEY_ARE) else visible(str(value))
 
 
 def _drawn(path: str) -> Markup:

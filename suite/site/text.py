@@ -26,9 +26,10 @@ def visible(text: str, *, limit: int = LIMIT, lines: bool = False) -> str:
         limit: Characters kept before the mark `… (10,000 characters)`.
         lines: Keep line feeds and tabs.
     """
-    cut = text if len(text) <= limit else text[:limit]
-    if not (cut.isascii() and cut.isprintable()):
-        cut = (_NOT_PLAIN_LINES if lines else _NOT_PLAIN).sub(_spelt, cut)
+    if len(text) <= limit and text.isascii() and text.isprintable():
+        return text
+    cut = text[:limit]
+    cut = (_NOT_PLAIN_LINES if lines else _NOT_PLAIN).sub(_spelt, cut)
     return cut if len(text) <= limit else f"{cut}… ({len(text):,} characters)"
 
 

@@ -157,8 +157,8 @@ def test_a_bundle_that_is_gone_leaves_no_page(copied, tmp_path):
 
 
 def test_the_same_site_from_one_process_and_from_two(world, copied, tmp_path, monkeypatch):
-    monkeypatch.setattr("suite.site.build._FEW_FILES", 0)
-    monkeypatch.setattr("suite.site.build._FEW_BUNDLES", 0)
+    monkeypatch.setattr("suite.site.workers._FEW_FILES", 0)
+    monkeypatch.setattr("suite.site.workers._FEW_BUNDLES", 0)
     built(copied, tmp_path / "one")
     built(copied, tmp_path / "two", workers=2)
     one, two = tmp_path / "one", tmp_path / "two"

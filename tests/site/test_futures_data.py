@@ -30,9 +30,12 @@ def called(script: bytes):
 
 def published(name="h200-smollm2-kv-int4"):
     folder = next((RESULTS / name).iterdir())
-    return data.StackRef(
-        folder=str(folder), record_sha256=json.loads((folder / "bundle.json").read_bytes())["record_sha256"]
-    )
+    return stack_at(folder)
+
+
+def stack_at(folder):
+    files = json.loads((folder / "bundle.json").read_bytes())["files"]
+    return data.StackRef(folder=str(folder), file_hashes=tuple(files.items()))
 
 
 def test_ranges_cover_the_session_once_and_hold_every_flip():
@@ -69,7 +72,7 @@ def test_texts_of_the_published_session_are_those_of_its_ids():
 
 def test_forks_come_in_the_segments_that_the_stack_names(tmp_path):
     folder = branched_bundle(tmp_path, num_probes=400, num_flips=100, texts=HOSTILE + "\u202e" + "y" * 9000)
-    stack = data.StackRef(folder=str(folder), record_sha256="0")
+    stack = stack_at(folder)
     listed = called(data.stack_file(stack, "x"))
     assert len(listed["forks"]) == 100
     found = [called(data.forks_file(stack, "x", place))["forks"] for place in range(len(listed["segments"]))]
