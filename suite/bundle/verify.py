@@ -17,6 +17,8 @@ from suite.bundle.band import member_of
 from suite.bundle.branches import check_branches, read_branches
 from suite.bundle.derive import contrast
 from suite.bundle.evidence import check_evidence
+from suite.bundle.own_manifest import MANIFEST_NAME, check_manifest
+from suite.bundle.packages import SBOM_NAME, check_pins, check_sbom, receipt_packages
 from suite.bundle.read import Bundle, open_bundle, read_file
 from suite.bundle.replays import check_replays, find_session, read_replays
 from suite.bundle.report import Check, Report
@@ -49,6 +51,7 @@ def verify_bundle(
     *,
     captures: Path | None = None,
     replay: RowFactory | None = None,
+    evidence: Path | None = None,
     root: Path | None = None,
     observer: Observer | None = None,
 ) -> Report:
@@ -59,6 +62,7 @@ def verify_bundle(
         captures: A capture store (`<capture digest>/start-<k>/`); the ledger is computed again where it holds both
             sides' evidence. None for none.
         replay: Gives the rows of `hidden` captures.
+        evidence: Another capture store, of evidence packs that came from elsewhere. None for none.
         root: Folder with `workloads`, whose sessions let verdicts of turn replays be computed again. None for none.
         observer: Told of progress.
 
@@ -66,7 +70,9 @@ def verify_bundle(
         A report; a failed check is not raised (see `Report.require_passed`), and those that rest on it are not made.
     """
     observer = observer or SilentObserver()
-    verification = _Verification(path=path, captures=captures, replay=replay, root=root, observer=observer)
+    verification = _Verification(
+        path=path, captures=captures, replay=replay, packs=evidence, root=root, observer=observer
+    )
     checks: list[Check] = []
     failed = ""
     for name, check in verification.checks():
@@ -93,6 +99,7 @@ class _Verification:
     path: Path
     captures: Path | None
     replay: RowFactory | None
+    packs: Path | None
     root: Path | None
     observer: Observer
     bundle: Bundle = field(init=False)
@@ -104,8 +111,11 @@ class _Verification:
         """Name and check; each rests on those before it."""
         yield "record", self.check_record
         yield "files", self.check_files
+        yield "signature", self.check_signature
         yield "locks", self.check_locks
+        yield "manifest", self.check_manifest
         yield "receipts", self.check_receipts
+        yield "packages", self.check_packages
         yield "factors", self.check_factors
         yield "ledger", self.check_ledger
         yield "headlines", self.check_headlines
@@ -133,7 +143,7 @@ class _Verification:
     def check_files(self) -> str:
         files = self.bundle.record.files
         found = {entry.name for entry in islice(self.bundle.folder.iterdir(), _MOST_FILES)}
-        for name in sorted(found - files.keys() - {RECORD_NAME}):
+        for name in sorted(found - files.keys() - {RECORD_NAME} - _statement_names(found)):
             raise VerificationFailed("a file that the bundle does not name", where=ascii(name)[1:-1])
         for name in sorted(files.keys() - found):
             raise VerificationFailed("a file that the bundle names is missing", where=name)
@@ -144,6 +154,18 @@ class _Verification:
             if name in files:
                 self.bundle.json_object(name)
         return f"{len(files)} files, each with the SHA-256 that bundle.json names"
+
+    def check_signature(self) -> str:
+        found = {entry.name for entry in islice(self.bundle.folder.iterdir(), _MOST_FILES)}
+        if not _statement_names(found):
+            raise NotDone("unsigned: nobody says whose it is")
+        from suite.signing.folder import SIGSTORE_NAME, verify_folder
+
+        signed = verify_folder(self.bundle.folder)
+        if signed.statement.kind != "result":
+            raise VerificationFailed(f"the statement is over a {signed.statement.kind}, not over a result")
+        more = "; its Sigstore statement was not looked at" if SIGSTORE_NAME in found else ""
+        return f"signed by {', '.join(signed.key_ids)}: says who, and not that it is right{more}"
 
     def check_locks(self) -> str:
         record = self.bundle.record
@@ -186,6 +208,21 @@ class _Verification:
                         f"{key}: requested {wanted!r}, effective {effective.get(key)!r}", where=name
                     )
         return "both are the captures' own; every requested setting was effective"
+
+    def check_manifest(self) -> str:
+        return check_manifest(self.bundle.read(MANIFEST_NAME), self.lock)
+
+    def check_packages(self) -> str:
+        found = {}
+        for name, lock in (("receipt.json", self.lock), ("reference-receipt.json", self.reference_lock)):
+            found[name] = receipt_packages(self.bundle.json_object(name), where=name)
+            check_pins(lock, found[name], where=name)
+        packages = found["receipt.json"]
+        if not packages:
+            raise NotDone("the receipt names no package")
+        if SBOM_NAME not in self.bundle.record.files:
+            raise NotDone(f"there is no SBOM; {len(packages)} packages of the receipt agree with the lock's pins")
+        return check_sbom(self.bundle.read(SBOM_NAME), packages)
 
     def check_factors(self) -> str:
         record = self.bundle.record
@@ -343,13 +380,22 @@ class _Verification:
                 self.bundle.record.evidence,
                 self.ledger,
                 ranges=self.lock.capture.ranges,
-                captures=self.captures,
+                captures=[store for store in (self.packs, self.captures) if store is not None],
                 replay=self.replay,
                 observer=self.observer,
             )
         except MissingPrerequisite as error:
             where = f"{error.where}: " if error.where else ""
             raise NotDone(f"evidence not at hand: ledger not recomputed ({where}{error.message})") from error
+
+
+def _statement_names(found: set[str]) -> set[str]:
+    """Of these files those that hold signatures; a statement names every file but itself."""
+    if not any(name.startswith("statement.") for name in found):
+        return set()  # and the cryptography is not imported
+    from suite.signing.folder import STATEMENT_NAMES
+
+    return found.intersection(STATEMENT_NAMES)
 
 
 def _same(what: str, claimed: object, found: object, *, where: str) -> None:

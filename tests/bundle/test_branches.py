@@ -32,6 +32,7 @@ from suite.errors import VerificationFailed
 from suite.files import canonical_json, sha256_bytes
 from suite.manifest.lock import Lock, parse_lock
 from suite.score.ledger import read_ledger
+from tests.bundle.world import manifest_of
 
 
 def with_policy(lock: Lock, **policy: Any) -> Lock:
@@ -116,7 +117,7 @@ def parts_with_branches(world: Any, *, agrees: bool = True, **changes: Any) -> B
         forks=(fork.model_copy(update=changes),),
         engine_logs="\n[branching: fp8-kv]\nloaded /home/someone/models\n",
     )
-    return replace(parts, lock=lock, branching=branching)
+    return replace(parts, lock=lock, manifest_yaml=manifest_of(lock), branching=branching)
 
 
 def test_counts_are_computed_and_verified(world: Any) -> None:

@@ -24,8 +24,11 @@ from tests.score.session import logits
 ORDER = [
     "record",
     "files",
+    "signature",
     "locks",
+    "manifest",
     "receipts",
+    "packages",
     "factors",
     "ledger",
     "headlines",
@@ -89,7 +92,8 @@ def test_an_honest_bundle_passes_every_check_with_its_evidence(honest):
     world, folder = honest
     report = verify_bundle(folder, captures=world.captures)
     assert list(outcomes(report)) == ORDER
-    assert outcomes(report) == dict.fromkeys(ORDER, "passed") | {"numerical band": "not done"}
+    not_done = dict.fromkeys(("signature", "packages", "numerical band"), "not done")
+    assert outcomes(report) == dict.fromkeys(ORDER, "passed") | not_done
     report.require_passed()
     assert report.checks[-1].detail.startswith("all 11 probes computed again from both captures")
 
@@ -400,3 +404,33 @@ def test_locks_of_two_workloads_are_refused(bundle):
     evidence["reference"]["capture_digest"] = other.capture_digest
     reseal(bundle, reference_lock_digest=other.digest, evidence=evidence)
     assert "tokens_sha256" in failure(bundle)
+
+
+def test_a_signed_bundle_says_who_signed(bundle, tmp_path):
+    from suite.signing.folder import sign_folder
+    from suite.signing.keys import new_key
+
+    key = new_key(tmp_path / "key.pem")
+    sign_folder(bundle, key, kind="result")
+    report = verify_bundle(bundle)
+    assert report.failure is None
+    (check,) = (check for check in report.checks if check.name == "signature")
+    assert (check.outcome, check.detail) == ("passed", f"signed by {key.key_id}: says who, and not that it is right")
+
+
+def test_a_resealed_bundle_has_no_longer_the_signature(bundle, tmp_path):
+    from suite.signing.folder import sign_folder
+    from suite.signing.keys import new_key
+
+    sign_folder(bundle, new_key(tmp_path / "key.pem"), kind="result")
+    (bundle / "engine.log").write_text("another\n")
+    reseal(bundle)
+    assert "signature: " in failure(bundle)
+
+
+def test_a_statement_over_something_else_is_refused(bundle, tmp_path):
+    from suite.signing.folder import sign_folder
+    from suite.signing.keys import new_key
+
+    sign_folder(bundle, new_key(tmp_path / "key.pem"), kind="submission")
+    assert "signature: the statement is over a submission, not over a result" in failure(bundle)

@@ -12,6 +12,7 @@ from suite.bundle.redact import Private
 from suite.capture.rows import open_rows
 from suite.capture.store import Capture, open_capture
 from suite.files import canonical_json
+from suite.manifest.load import dump_yaml
 from suite.manifest.lock import Lock, parse_lock
 from suite.score.floor import repeat_floor
 from suite.score.labels import Labels
@@ -63,6 +64,21 @@ def lock(name: str, *, role: str = "candidate", kv_cache_dtype: str = "bfloat16"
         "branches": {"policy": "none", "max_new_tokens": 1024},
     }
     return parse_lock(canonical_json(value | changes), where="lock")
+
+
+def manifest_of(of: Lock) -> bytes:
+    """The manifest that a bundle of this lock holds."""
+    value = of.to_json()
+    for key in ("tokenizer_sha256", "chat_template_sha256"):
+        del value[key]
+    value |= {
+        "model": {"path": "model"},
+        "workload": {"session": "workloads/tiny.json"},
+        "capture": {key: item for key, item in value["capture"].items() if item != []},
+    }
+    if of.role != "reference":
+        value["reference"] = "bf16.yaml"
+    return dump_yaml(value).encode()
 
 
 def receipt(kv_cache_dtype: str, kernel: str = "PlainKernel") -> dict[str, Any]:
@@ -128,7 +144,7 @@ class World:
         write_scores(ledger, open_rows(reference), open_rows(starts[0]), labels=Labels.of(rendered()))
         return BundleParts(
             created=CREATED,
-            manifest_yaml=f"schema_version: 1\nname: {name}\n".encode(),
+            manifest_yaml=manifest_of(theirs),
             lock=theirs,
             reference_lock=ours,
             candidate=starts[0],

@@ -18,7 +18,7 @@ from suite.score.floor import repeat_floor
 from suite.score.labels import Labels
 from suite.score.scorer import write_scores
 from suite.workload.rendered import Rendered, Span, Turn, tokens_sha256
-from tests.bundle.world import lock, receipt
+from tests.bundle.world import lock, manifest_of, receipt
 from tests.capture.synthetic import bf16, write_capture
 
 VOCABULARY = 6
@@ -134,7 +134,7 @@ class CompareWorld:
         write_scores(ledger, open_rows(first), open_rows(starts[0]), labels=Labels.of(session(self.turns)))
         parts = BundleParts(
             created=datetime(2026, 3, 4, tzinfo=UTC) + timedelta(minutes=self.made),
-            manifest_yaml=f"schema_version: 1\nname: {name}\n".encode(),
+            manifest_yaml=manifest_of(theirs),
             lock=theirs,
             reference_lock=ours,
             candidate=starts[0],
