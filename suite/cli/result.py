@@ -39,11 +39,14 @@ def result() -> None:
 @_RESULTS
 @_JSON
 def list_results(results: Path, as_json: bool) -> None:
-    """List every result with its tier, who signed it, and what was said of it since."""
+    """List every result with its tier, who signed it, and what was said of it since.
+
+    In a git checkout, bundles that git does not know are left out: what you measured there is not published.
+    """
     from suite.results.index import index_of
     from suite.results.load import load_results
 
-    loaded = load_results(results)
+    loaded = load_results(results, published_only=True)
     if as_json:
         click.echo(json.dumps(index_of(loaded), indent=1, sort_keys=True))
         return
@@ -97,7 +100,7 @@ def attest(named: str, key_file: Path, captures: Path | None, results: Path) -> 
     from suite.run.stored import replay_stored
     from suite.stack.home import suite_home
 
-    chosen = choose_result(load_results(results), named)
+    chosen = choose_result(load_results(results, published_only=True), named)
     store = captures or suite_home() / "captures"
     if not store.is_dir():
         raise MissingPrerequisite(
@@ -115,10 +118,7 @@ def attest(named: str, key_file: Path, captures: Path | None, results: Path) -> 
 @result.command()
 @_RESULTS
 def index(results: Path) -> None:
-    """Rebuild index.json from what lies in the results folder.
-
-    In a git checkout, bundles that git does not know are left out: what you measured there is not published.
-    """
+    """Rebuild index.json: what `suite result list --json` prints."""
     from suite.results.index import write_index
     from suite.results.load import load_results
 
@@ -170,7 +170,7 @@ def _notice(
     from suite.results.load import load_results
     from suite.results.notice import Notice, write_notice
 
-    loaded = load_results(results)
+    loaded = load_results(results, published_only=True)
     chosen = choose_result(loaded, named)
     if kind == "withdrawal" and chosen.is_withdrawn:
         raise InvalidInput("it is withdrawn already", where=chosen.bundle_id)

@@ -96,7 +96,7 @@ def load_results(results: Path, *, published_only: bool = False) -> Results:
     Args:
         results: As `docs/community.md` lays it out; a folder of plain bundles is one too.
         published_only: In a git checkout, pass over bundles right below it that git does not know: what a person
-            measured there. Otherwise such a bundle may be there beside its own submission, which then stands for it.
+            measured there, beside which its own submission may lie.
 
     Raises:
         InvalidInput: a file there cannot be read as what it must be.
@@ -111,14 +111,17 @@ def load_results(results: Path, *, published_only: bool = False) -> Results:
     for notice in notices:
         noticed[notice.record_sha256].append(notice)
     found: dict[str, Result] = {}
-    for plain in _plain(results, published_only=published_only):
+    known = known_files(results) if published_only else None
+    # Of one bundle that is there twice, the later of these is shown: elsewhere a person sees all of their own.
+    order: tuple[Origin, ...] = ("own", "private", "submitted") if published_only else ("private", "own", "submitted")
+    for plain in _plain(results, known):
         record = plain.record_sha256
         if (other := found.get(record)) is not None:
-            if published_only or other.origin == plain.origin:
+            if other.origin == plain.origin or known is not None:
                 raise VerificationFailed(
                     f"the same bundle as {other.bundle_id}", where=plain.bundle_id, hint="keep one of them"
                 )
-            if _STANDS_FOR.index(other.origin) > _STANDS_FOR.index(plain.origin):
+            if order.index(other.origin) > order.index(plain.origin):
                 continue
         ours = tuple(attested[record])
         private = plain.origin == "private"
@@ -152,12 +155,7 @@ class _Plain:
     signers: tuple[str, ...]
 
 
-# Of one bundle that is there twice, the later of these is shown: a person sees all of their own.
-_STANDS_FOR: tuple[Origin, ...] = ("private", "own", "submitted")
-
-
-def _plain(results: Path, *, published_only: bool) -> Iterator[_Plain]:
-    known = known_files(results) if published_only else None
+def _plain(results: Path, known: frozenset[str] | None) -> Iterator[_Plain]:
     for folder in find_bundles(results):
         if known is not None and (folder / RECORD_NAME).relative_to(results).as_posix() not in known:
             continue

@@ -1,0 +1,116 @@
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from suite.errors import InvalidInput, VerificationFailed
+from suite.files import pretty_json
+from suite.results.attestation import (
+    Consistent,
+    parse_attestation,
+    read_attestation,
+    read_attestations,
+    write_attestation,
+)
+from suite.signing import sign_folder
+from tests.results.repository import attestation, reproduced
+
+
+def test_an_attestation_is_written_signed_and_read(repository):
+    bundle = repository.bundle()
+    folder = repository.attest(bundle, by="checker")
+    key_id = repository.key("checker").key_id
+    assert folder.name == f"consistent-{bundle.record.record_sha256[:12]}-{key_id.partition(':')[2][:8]}"
+    (found,) = read_attestations(repository.results)
+    assert (found.folder, found.key_ids, found.bundle) == (folder, (key_id,), None)
+    assert found.attestation == attestation(bundle)
+
+
+def test_a_reproducers_bundle_comes_with_it(repository):
+    theirs, ours = repository.bundle(), repository.bundle("fp8-kv", into=repository.root / "own", later_seconds=9)
+    detail = reproduced(own_record_sha256=ours.record.record_sha256)
+    made = attestation(theirs, kind="reproduced", detail=detail)
+    folder = write_attestation(made, results=repository.results, key=repository.key("other"), bundle=ours.folder)
+    found = read_attestation(folder)
+    assert found.bundle == folder / "bundle" / ours.bundle_id
+    with pytest.raises(InvalidInput, match="not the bundle that the attestation names"):
+        write_attestation(made, results=repository.results, key=repository.key("third"), bundle=theirs.folder)
+    assert [one.folder for one in read_attestations(repository.results)] == [folder]
+
+
+def test_one_key_attests_a_thing_once(repository):
+    bundle = repository.bundle()
+    repository.attest(bundle, by="checker")
+    with pytest.raises(InvalidInput, match="exists already"):
+        repository.attest(bundle, by="checker")
+    repository.attest(bundle, by="another")
+    assert len(read_attestations(repository.results)) == 2
+
+
+def test_a_changed_attestation_is_refused(repository):
+    folder = repository.attest(repository.bundle(), by="checker")
+    value = json.loads((folder / "attestation.json").read_bytes())
+    (folder / "attestation.json").write_bytes(pretty_json(value | {"created": "2020-01-01T00:00:00Z"}))
+    with pytest.raises(VerificationFailed, match="SHA-256"):
+        read_attestations(repository.results)
+
+
+def test_a_signature_of_another_kind_does_not_count(repository):
+    folder = repository.attest(repository.bundle(), by="checker")
+    (folder / "statement.dsse.json").unlink()
+    sign_folder(folder, repository.key("checker"), kind="result")
+    with pytest.raises(VerificationFailed, match="signed as a result, not as a attestation"):
+        read_attestation(folder)
+
+
+def test_an_unsigned_one_and_a_wrong_name_are_refused(repository):
+    folder = repository.attest(repository.bundle(), by="checker")
+    moved = folder.rename(folder.with_name("consistent-0123456789ab-01234567"))
+    with pytest.raises(VerificationFailed, match="not named after"):
+        read_attestation(moved)
+    (moved / "statement.dsse.json").unlink()
+    with pytest.raises(VerificationFailed, match="not named after"):
+        read_attestation(moved)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"detail": reproduced()}, "is not that of kind consistent"),
+        ({"kind": "reproduced"}, "is not that of kind reproduced"),
+        ({"created": "yesterday"}, "created"),
+        ({"bundle_id": "../x"}, "bundle_id"),
+    ],
+)
+def test_what_contradicts_itself_is_no_attestation(repository, changes, message):
+    bundle = repository.bundle()
+    with pytest.raises(ValidationError, match=message):
+        attestation(bundle, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"drawn": 12},
+        {"drawn": 5},
+        {"nonce": "a" * 64},
+        {"method": "drawn", "drawn": 5},
+        {"method": "drawn", "drawn": 5, "nonce": "a" * 64},
+    ],
+)
+def test_counts_of_a_consistent_one_fit_together(changes):
+    fields = {"method": "whole", "rows": 11, "drawn": 11, "nonce": None, "root": None}
+    with pytest.raises(ValidationError):
+        Consistent(**(fields | changes))
+
+
+@pytest.mark.parametrize("changes", [{"identical_rows": 12}, {"flips": 1}, {"verdict": "differs"}, {"n": 0}])
+def test_counts_of_a_reproduction_fit_together(changes):
+    with pytest.raises(ValidationError):
+        reproduced(**changes)
+
+
+def test_a_newer_version_is_refused_as_newer(repository):
+    value = attestation(repository.bundle()).model_dump(mode="json") | {"schema_version": 2}
+    with pytest.raises(InvalidInput, match="newer"):
+        parse_attestation(pretty_json(value), where="x")
