@@ -204,10 +204,7 @@ def _array(table: pa.Table, name: str, *, where: str) -> NDArray[Any]:
         raise InvalidInput(f"the column {name!r} has empty cells", where=where)
     whole = column.combine_chunks()
     if name in TEXT_COLUMNS:
-        # Few texts in many rows: each becomes one of Python's once.
-        coded = whole.dictionary_encode()
-        places: NDArray[np.int32] = coded.indices.to_numpy()
-        return np.array(coded.dictionary.to_pylist(), dtype=np.str_)[places]
+        return np.array(whole.to_pylist(), dtype=np.str_)
     if name in HASH_COLUMNS:
         size = whole.type.byte_width
         flat = np.frombuffer(whole.buffers()[1] or b"", dtype=np.uint8)
