@@ -140,7 +140,7 @@ def test_a_nested_repository_is_refused(base):
 
 def test_a_names_bytes_are_escaped(base):
     path = os.fsencode(base.results) + b"/notices/\xff\x1b[2J.json"
-    os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
     found = history_since(base.results, "main")
     # It counts as added, and is refused when its content is read.
     assert found.problems == ()

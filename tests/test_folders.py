@@ -1,0 +1,67 @@
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from suite.errors import InvalidInput, MissingPrerequisite
+from suite.folders import whole_folder
+
+
+def test_a_folder_appears_whole(tmp_path):
+    final = tmp_path / "deep" / "one"
+    with whole_folder(final, what="a thing") as folder:
+        assert folder.name == "one"
+        (folder / "below").mkdir()
+        (folder / "below" / "a").write_text("a")
+        assert not final.exists()
+    assert (final / "below" / "a").read_text() == "a"
+    assert [path.name for path in final.parent.iterdir()] == ["one"]
+
+
+def test_nothing_is_left_of_one_that_fails(tmp_path):
+    with pytest.raises(RuntimeError), whole_folder(tmp_path / "one", what="a thing") as folder:
+        (folder / "a").write_text("a")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch, lambda path: path.symlink_to("nowhere")])
+def test_what_is_there_stays(tmp_path, make):
+    final = tmp_path / "one"
+    make(final)
+    with pytest.raises(InvalidInput, match="a thing exists already"), whole_folder(final, what="a thing"):
+        pytest.fail("nothing is written")
+    assert list(tmp_path.iterdir()) == [final]
+
+
+def test_what_appears_meanwhile_stays(tmp_path):
+    final = tmp_path / "one"
+    with (
+        pytest.raises(InvalidInput, match="exists already"),
+        whole_folder(final, what="a thing") as folder,
+    ):
+        (folder / "a").write_text("a")
+        final.mkdir()
+        (final / "theirs").write_text("b")
+    assert [path.name for path in final.iterdir()] == ["theirs"]
+
+
+def test_a_full_disk_leaves_nothing(tmp_path):
+    with (
+        pytest.raises(MissingPrerequisite, match="no space left for a thing"),
+        whole_folder(tmp_path / "one", what="a thing"),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    left = tmp_path / ".two.999999999.partial" / "two"
+    left.mkdir(parents=True)
+    running = tmp_path / f".three.{os.getppid()}.partial"
+    running.mkdir()
+    with whole_folder(tmp_path / "one", what="a thing"):
+        pass
+    assert not left.parent.exists()
+    assert running.exists()
