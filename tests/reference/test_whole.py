@@ -16,6 +16,7 @@ from suite.errors import MissingPrerequisite
 from suite.files import canonical_json
 from suite.run import prepare, replayed
 from suite.run.stored import replay_stored
+from suite.signing import new_key
 from suite.stack.engine_arguments import stack_environment
 from suite.stack.home import suite_home
 from tests.reference.server import serve
@@ -73,8 +74,43 @@ def bundle_of(result):
     return open_bundle(Path(measured["bundle"]))
 
 
+def checked(command, *arguments):
+    result = run(command, *arguments)
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result
+
+
+def check_without_head(tmp_path, monkeypatch, bucket, pulled):
+    """Signed and without its head: out of a bucket, the head out of the checkpoint over HTTP, cut off once."""
+    maker, third = tmp_path / "maker", tmp_path / "third"
+    monkeypatch.setenv("SUITE_HOME", str(maker))
+    key_id = new_key(tmp_path / "key").key_id
+    small = tmp_path / "small.tar"
+    out = ("--out", small, "--without-head", "--key", tmp_path / "key", "-q")
+    checked(reference_command, "pack", "manifests/cpu-bf16.yaml", *out)
+    [head] = (maker / "captures" / "heads").iterdir()
+    assert small.stat().st_size < head.stat().st_size / 10
+    for path in (small, small.with_name("small.tar.dsse.json")):
+        bucket.upload_file(str(path), "packs", path.name)
+    [shard] = (maker / "models" / "derived").glob("*-bf16-*/model.safetensors")
+
+    monkeypatch.setenv("SUITE_HOME", str(third))
+    with serve(shard.read_bytes(), break_at=30_000_000) as site:
+        pull = ("pull", "s3://packs/small.tar", "-q", "--require-signature", key_id)
+        pull += ("--checkpoint", site.url.rsplit("/", 1)[0])
+        assert isinstance(run(reference_command, *pull).exception, MissingPrerequisite)
+        assert not list((third / "captures").glob("*/pack-*"))
+        site.break_at, site.sent = None, 0
+        checked(reference_command, *pull)
+        assert site.sent < head.stat().st_size - 25_000_000, "the first part is not fetched again"
+    assert (third / "captures" / "heads" / head.name).read_bytes() == head.read_bytes()
+    [mine] = (third / "captures").glob("*/pack-*")
+    for name in ("index.json", "receipt.json", "lock.json", *(path.name for path in pulled.glob("chunk-*"))):
+        assert (mine / name).read_bytes() == (pulled / name).read_bytes()
+
+
 @pytest.mark.vllm
-def test_a_small_machine_scores_against_a_pack_without_the_references_model(repository, tmp_path, monkeypatch):
+def test_a_small_machine_scores_against_a_pack_without_the_references_model(repository, tmp_path, monkeypatch, bucket):
     maker, user = tmp_path / "maker", tmp_path / "user"
     monkeypatch.setenv("SUITE_HOME", str(maker))
     made = run(run_command, "manifests/cpu-bf16.yaml", "--repeats", 1, "-q")
@@ -104,6 +140,10 @@ def test_a_small_machine_scores_against_a_pack_without_the_references_model(repo
     assert [f.key for f in exact.record.factors] == ["kv_cache_dtype"]
     report = verify_bundle(exact.folder, captures=user / "captures", replay=replay_stored(user / "captures"))
     assert {c.name: c.outcome for c in report.checks}["evidence"] == "passed", report
+
+    [pulled] = (user / "captures").glob("*/pack-*")
+    check_without_head(tmp_path, monkeypatch, bucket, pulled)
+    monkeypatch.setenv("SUITE_HOME", str(user))
 
     # The same store on a processor that rounds otherwise; the pack is not named again.
     def older(lock):
