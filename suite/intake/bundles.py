@@ -31,7 +31,9 @@ _VERIFY_CODES = {
     "record": "record",
     "files": "file-changed",
     "locks": "lock-contradiction",
+    "signature": "signature",
     "receipts": "setting-not-effective",
+    "packages": "versions-contradict",
     "factors": "factor-claim",
     "ledger": "ledger-contradiction",
     "headlines": "headline-claim",
@@ -44,6 +46,8 @@ _VERIFY_CODES = {
     "image": "patched-image",
 }
 """Check of `suite verify` -> code."""
+_SAID_BEFORE = {"packages": frozenset({"versions-contradict", "sbom-contradicts-receipt", "broken-sbom"})}
+"""Check of `suite verify` -> codes of findings that said it before, and more exactly."""
 _HINT = "get the bundle again from its author, or run its manifest"
 
 
@@ -139,8 +143,9 @@ class BundleIntake:
         checking.run(history.checks())
 
     def _verify(self, checking: Checking) -> None:
-        report = verify_bundle(self.folder)
+        report = verify_bundle(self.folder, yaml=False)
         checking.checks += [check for check in report.checks if check.outcome != "failed"]
-        if (failure := report.failure) is not None:
+        failure, said = report.failure, {finding.code for finding in checking.findings}
+        if failure is not None and not said & _SAID_BEFORE.get(failure.name, frozenset()):
             code = _VERIFY_CODES.get(failure.name, failure.name.replace(" ", "-").lower())
             checking.refuse(failure.name, Finding(code=code, where="", message=failure.detail, hint=_HINT))

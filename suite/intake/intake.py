@@ -62,9 +62,7 @@ def _run(task: dict[str, Any], limits: Limits) -> IntakeReport:
     command = [sys.executable, "-P", "-m", "suite.intake.child"]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         # Files and no pipes: the process's limit on file sizes bounds them, and neither can fill up.
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=output, stderr=errors, env=environment
-        )
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=errors, env=environment)
         try:
             process.communicate(json.dumps(task).encode(), timeout=limits.wall_seconds)
         except subprocess.TimeoutExpired:

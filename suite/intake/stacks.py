@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from suite.agent.settings import effective_settings
+from suite.bundle.packages import SBOM_NAME, check_pins, check_sbom, receipt_packages
 from suite.bundle.read import Bundle, read_file
-from suite.errors import SuiteError
+from suite.errors import InvalidInput, VerificationFailed
 from suite.files import strict_json
 from suite.intake.refusal import Refused
 from suite.manifest.lock import Lock, parse_lock
-from suite.sbom.read import BUNDLE_NAME, parse_components
 from suite.stack.engine_arguments import expected_settings
-from suite.stack.receipt_view import first_rank
 from suite.untyped import as_dict, as_list, as_text
 
 UNQUANTISED = frozenset({"bf16", "fp16", "fp32", "f16", "f32", "bfloat16", "float16", "float32"})
@@ -54,12 +53,6 @@ class Side:
             effective.get("quantization"),
             None if weights in UNQUANTISED else weights,
         )
-
-    @property
-    def packages(self) -> dict[str, str]:
-        """Versions that the first rank told."""
-        found = as_dict(first_rank(self.receipt).get("packages"))
-        return {name: version for name, version in found.items() if isinstance(version, str)}
 
 
 def sides_of(folder: Path) -> tuple[Side, Side]:
@@ -181,57 +174,42 @@ class StackClaims:
 
     def _check_versions(self) -> str:
         for side in (self.candidate, self.reference):
-            told = side.packages
-            image = side.lock.runtime.image
-            pinned = {name: str(version) for name, version in side.lock.runtime.packages.items()}
-            for name, version in sorted(pinned.items()):
-                if name in told and not _same_version(version, told[name]):
-                    _contradiction(side, f"{name}: the lock pins {version}, the engine told {told[name]}")
-            engine = as_text(side.receipt.get("vllm"))
+            with _coded("versions-contradict", "the receipt is of another stack"):
+                told = receipt_packages(side.receipt, where=side.receipt_file)
+                check_pins(side.lock, told, where=side.receipt_file)
+            image, engine = side.lock.runtime.image, as_text(side.receipt.get("vllm"))
             wanted = [told[name] for name in _ENGINES if name in told]
             if image is not None and image.vllm_version is not None:
                 wanted.append(str(image.vllm_version))
             for version in wanted:
-                if engine and not _same_version(version, engine):
-                    _contradiction(side, f"vllm: {engine} in one place, {version} in another")
+                if engine and version.partition("+")[0] != engine.partition("+")[0]:
+                    raise Refused(
+                        "versions-contradict",
+                        f"vllm: {engine} in one place, {version} in another",
+                        where=side.receipt_file,
+                        hint="the receipt is of another stack",
+                    )
         return "locks and receipts name the same versions"
 
     def _check_sbom(self) -> str:
-        if BUNDLE_NAME not in self.bundle.record.files:
+        if SBOM_NAME not in self.bundle.record.files:
             return "the bundle has no SBOM"
-        try:
-            components = parse_components(self.bundle.read(BUNDLE_NAME), where=BUNDLE_NAME)
-        except SuiteError as error:
-            raise Refused("broken-sbom", error.message, where=BUNDLE_NAME) from error
-        listed: dict[str, set[str]] = {}
-        for component in components:
-            if component.kind == "python":
-                listed.setdefault(re.sub(r"[-_.]+", "-", component.name).lower(), set()).add(component.version or "")
-        both = 0
-        for name, version in sorted(self.candidate.packages.items()):
-            versions = listed.get(name)
-            if versions is None:
-                continue
-            both += 1
-            if not any(_same_version(version, other) or _same_version(other, version) for other in versions):
-                raise Refused(
-                    "sbom-contradicts-receipt",
-                    f"lists {name} {', '.join(sorted(versions))}; the engine told {version}",
-                    where=BUNDLE_NAME,
-                    hint="the list is of another stack",
-                )
-        return f"{both} packages that the engine told stand in it with the same version"
+        told = receipt_packages(self.candidate.receipt, where=self.candidate.receipt_file)
+        with _coded("sbom-contradicts-receipt", "the list is of another stack"):
+            return check_sbom(self.bundle.read(SBOM_NAME), told)
+
+
+@contextmanager
+def _coded(code: str, hint: str) -> Iterator[None]:
+    """Give what another module raises a code of intake."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise Refused("broken-sbom", error.message, where=error.where) from error
+    except VerificationFailed as error:
+        raise Refused(code, error.message, where=error.where, hint=hint) from error
 
 
 def _weights(lock: Lock) -> frozenset[str]:
     """Hashes of the files that hold tensors."""
     return frozenset(file.sha256 for file in lock.model.files if file.path.endswith(_TENSOR_FILES))
-
-
-def _same_version(pinned: str, told: str) -> bool:
-    """Equal, or equal but for a local label such as `+cpu` that the shorter one leaves out."""
-    return pinned == told or told.startswith(f"{pinned}+")
-
-
-def _contradiction(side: Side, message: str) -> None:
-    raise Refused("versions-contradict", message, where=side.receipt_file, hint="the receipt is of another stack")

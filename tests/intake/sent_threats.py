@@ -1,0 +1,1 @@
+"""Hostile submissions and attestations."""
