@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,12 +94,17 @@ def open_tensors(path: Path) -> TensorFile:
     for name, entry in sorted(tensors.items(), key=lambda item: item[1].offset_bytes):
         if entry.offset_bytes != end:
             raise VerificationFailed(f"the tensor {name!r} does not follow the one before", where=str(path))
-        end += math.prod(entry.shape) * _DTYPES[entry.dtype].itemsize
+        end += tensor_bytes(entry.dtype, entry.shape)
     if end != size:
         raise VerificationFailed(
             f"holds {size:,} bytes where its header speaks of {end:,}", where=str(path), hint="capture again"
         )
     return TensorFile(path=path, tensors=tensors)
+
+
+def tensor_bytes(dtype: str, shape: Sequence[int]) -> int:
+    """Size of a tensor in bytes; `dtype` as the format names it."""
+    return math.prod(shape) * _DTYPES[dtype].itemsize
 
 
 def _entries(header: dict[str, Any], *, base: int) -> dict[str, TensorEntry]:
@@ -112,7 +117,7 @@ def _entries(header: dict[str, Any], *, base: int) -> dict[str, TensorEntry]:
         numbers = (start, stop, *shape)
         if not all(type(number) is int and 0 <= number < 1 << 48 for number in numbers):
             raise ValueError(f"the tensor {name!r} has an impossible size")
-        if stop - start != math.prod(shape) * _DTYPES[item["dtype"]].itemsize:
+        if stop - start != tensor_bytes(item["dtype"], shape):
             raise ValueError(f"the tensor {name!r} has {stop - start} bytes for the shape {list(shape)}")
         entries[name] = TensorEntry(dtype=item["dtype"], shape=shape, offset_bytes=base + start)
     return entries

@@ -30,6 +30,7 @@ COMMANDS = {
     "model": ("suite.cli.model", "Fetch and derive the models that manifests name."),
     "weights": ("suite.cli.weights", "Compare the tensors of checkpoints."),
     "reference": ("suite.cli.reference", "Publish, take in, check and list reference packs."),
+    "evidence": ("suite.cli.evidence", "Publish what a ledger was computed from, or open it where others draw."),
     "submit": ("suite.cli.submit", "Make a bundle ready to be published, after showing what becomes public."),
     "intake": ("suite.cli.intake", "Check what a stranger sent: bundle, submission or attestation."),
     "result": ("suite.cli.result", "List published results, correct and withdraw them, and attest others'."),

@@ -10,8 +10,9 @@ import math
 
 from suite.errors import InvalidInput
 
-EXAMPLE_ROWS = 7114
-"""Positions of the study that started this: the table of the documentation speaks of them."""
+FALSIFIED = (1, 7, 28, 71, 356, 711)
+"""Of 7,114 rows: one, and 0.1, 0.4, 1, 5 and 10 per cent."""
+DRAWN = (64, 256, 512, 1024, 2048)
 
 
 def escape_chance(*, rows: int, falsified: int, drawn: int) -> float:
@@ -51,10 +52,7 @@ def rows_needed(*, rows: int, falsified: int, chance: float) -> int:
 
 
 def escape_table(
-    rows: int,
-    *,
-    falsified: tuple[int, ...] = (1, 7, 28, 71, 356, 711),
-    drawn: tuple[int, ...] = (64, 256, 512, 1024, 2048),
+    rows: int, *, falsified: tuple[int, ...] = FALSIFIED, drawn: tuple[int, ...] = DRAWN
 ) -> list[tuple[int, tuple[float, ...]]]:
     """Lines of (falsified rows, chance for each count in `drawn`); counts above `rows` are left out."""
     columns = tuple(count for count in drawn if count <= rows)

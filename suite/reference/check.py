@@ -6,6 +6,7 @@ import math
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from suite.capture.index import CaptureIndex
 from suite.capture.store import RECEIPT_NAME, Capture, open_capture
@@ -51,7 +52,7 @@ def check_pack(
         if why := refusal(name, value):
             raise VerificationFailed(f"the environment sets {name!a}: {why}", where=LOCK_NAME)
     if index.codec == "hidden":
-        _check_heads(index, head_path)
+        check_heads(index, head_path)
     if index.non_finite_rows:
         raise VerificationFailed(f"{index.non_finite_rows} rows are not finite; such a run is no reference")
     capture.verify(observer=observer)
@@ -92,9 +93,18 @@ def _check_members(record: PackRecord, index: CaptureIndex) -> None:
             raise VerificationFailed(f"{path} is not the file that index.json names")
 
 
-def _check_heads(index: CaptureIndex, head_path: Callable[[str], Path]) -> None:
+def check_heads(index: CaptureIndex, head_path: Callable[[str], Path]) -> dict[str, Any]:
+    """Check the head files of a `hidden` capture, whose hashes are right already.
+
+    Returns:
+        `dtype` (name), `scale` and `soft_cap` (number or None) of the projection.
+
+    Raises:
+        VerificationFailed: one is no head, or not one of this capture's shape.
+    """
     assert index.head is not None
     rows = 0
+    arithmetic: dict[str, Any] = {}
     for sha256 in index.head.sha256s:
         path, where = head_path(sha256), f"heads/{sha256[:12]}"
         tensors = open_tensors(path).tensors
@@ -107,13 +117,17 @@ def _check_heads(index: CaptureIndex, head_path: Callable[[str], Path]) -> None:
             )
         if "bias" in tensors and tensors["bias"].shape != (weight.shape[0],):
             raise VerificationFailed(f"a bias of shape {list(tensors['bias'].shape)}", where=where)
-        _check_head_metadata(path, index, where)
+        found = _check_head_metadata(path, index, where)
+        if arithmetic and found != arithmetic:
+            raise VerificationFailed("its metadata is not that of the shard before", where=where)
+        arithmetic = found
         rows += weight.shape[0]
     if rows < index.vocab_size:
         raise VerificationFailed(f"the heads have {rows} rows for a vocabulary of {index.vocab_size}")
+    return arithmetic
 
 
-def _check_head_metadata(path: Path, index: CaptureIndex, where: str) -> None:
+def _check_head_metadata(path: Path, index: CaptureIndex, where: str) -> dict[str, Any]:
     """The agent reads these values; it must meet no other than those an agent writes."""
     with path.open("rb") as stream:
         (length,) = struct.unpack("<Q", stream.read(8))
@@ -133,6 +147,7 @@ def _check_head_metadata(path: Path, index: CaptureIndex, where: str) -> None:
         raise VerificationFailed(f"scale is {scale!r}, no positive number", where=where)
     if soft_cap is not None and (type(soft_cap) not in (int, float) or not math.isfinite(soft_cap) or soft_cap <= 0):
         raise VerificationFailed(f"soft_cap is {soft_cap!r}, no positive number", where=where)
+    return {"dtype": values["dtype"], "scale": scale, "soft_cap": soft_cap}
 
 
 def _check_positions(lock: Lock, capture: Capture) -> None:
