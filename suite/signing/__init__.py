@@ -14,6 +14,7 @@ from suite.signing.folder import (
 )
 from suite.signing.keys import SigningKey, VerifyKey, load_signing_key, load_verify_key, new_key
 from suite.signing.statement import Kind, Signed, Statement, add_signature, sign_subjects, verify_envelope
+from suite.signing.who import Signers, who_signed
 
 __all__ = [
     "SIGSTORE_NAME",
@@ -21,6 +22,7 @@ __all__ = [
     "STATEMENT_NAMES",
     "Kind",
     "Signed",
+    "Signers",
     "SigningKey",
     "Statement",
     "VerifyKey",
@@ -33,4 +35,5 @@ __all__ = [
     "sign_subjects",
     "verify_envelope",
     "verify_folder",
+    "who_signed",
 ]
