@@ -45,9 +45,7 @@ def who_signed(folder: Path, *, kind: Kind) -> Signers | None:
     Raises:
         VerificationFailed: a signature or a file does not hold, or the statement is over another kind of thing.
     """
-    by_keys, by_sigstore = (
-        (folder / name).is_symlink() or (folder / name).exists() for name in (STATEMENT_NAME, SIGSTORE_NAME)
-    )
+    by_keys, by_sigstore = (os.path.lexists(folder / name) for name in (STATEMENT_NAME, SIGSTORE_NAME))
     if not by_keys and not by_sigstore:
         return None
     signed = verify_folder(folder) if by_keys else None
