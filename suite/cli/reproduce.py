@@ -138,6 +138,10 @@ def _text(found: Reproduction) -> str:
         "",
         f"flips against the reference: {c.flips_claimed:,} claimed, {c.flips_found:,} found, of {c.n:,}; "
         f"mean KL {c.mean_kl_claimed:.3e} claimed, {c.mean_kl_found:.3e} found",
+        *(
+            [f"at {c.contradicted:,} positions the rows are the same and the bundle's numbers are not"]
+            * bool(c.contradicted)
+        ),
         f"hardware: {'the same' if found.same_hardware else 'another'}; "
         f"reference: {'from a reference pack' if found.reference_from_pack else 'run here'}; network: {found.network}",
         *(f"  {d.key}: {_short(d.bundle)} there, {_short(d.here)} here" for d in found.differences[:12]),
@@ -157,8 +161,11 @@ def _require_reproduced(found: Reproduction) -> None:
 
     if found.comparison.verdict == "differs":
         where = "on the same hardware" if found.same_hardware else "on other hardware than the bundle's"
+        altered = found.comparison.contradicted > 0
         raise VerificationFailed(
             f"not reproduced {where}: {found.comparison.why}",
             where=found.theirs.bundle_id,
-            hint="other hardware and drivers move the last bits of many rows; on the same hardware ask the author",
+            hint="do not quote this bundle"
+            if altered or found.same_hardware
+            else "other hardware and drivers move the last bits of many rows: this shows neither right nor wrong",
         )

@@ -15,7 +15,6 @@ from suite.files import sha256_file, write_atomic
 from suite.image.recipe import FOLDER as RECIPES
 from suite.manifest.load import dump_yaml
 from suite.manifest.lock import Lock
-from suite.reproduce.policy import MOST_STARTS
 from suite.workload.session import Session
 
 CANDIDATE = "candidate.yaml"
@@ -49,9 +48,7 @@ def template_of(lock: Lock, *, root: Path) -> Path | None:
     return None
 
 
-def write_manifests(
-    candidate: Lock, reference: Lock, folder: Path, *, session: Session, root: Path, starts: int | None = None
-) -> Path:
+def write_manifests(candidate: Lock, reference: Lock, folder: Path, *, session: Session, root: Path) -> Path:
     """Write a small repository of the two stacks below `folder`; returns the candidate's manifest.
 
     Args:
@@ -60,18 +57,16 @@ def write_manifests(
         folder: New or empty.
         session: What both run.
         root: The repository, for chat templates and recipes of images.
-        starts: Of the candidate; None: those of the lock, at most three.
     """
     write_atomic(folder / _SESSION, session.to_json())
     for name in (RECIPES, "requirements"):
         if (root / name).is_dir() and not (folder / name).exists():
             (folder / name).symlink_to((root / name).resolve(), target_is_directory=True)
     manifests = folder / "manifests"
-    repeats = starts or min(candidate.repeats, MOST_STARTS)
     same_name = reference.name == candidate.name
     for name, lock, role, extra in (
         (REFERENCE, reference, "reference", {"name": f"{reference.name[:70]}-reference"} if same_name else {}),
-        (CANDIDATE, candidate, candidate.role, {"reference": REFERENCE, "repeats": repeats}),
+        (CANDIDATE, candidate, candidate.role, {"reference": REFERENCE, "repeats": 1}),
     ):
         template = template_of(lock, root=root)
         if template is not None:

@@ -76,7 +76,7 @@ class Reproduction:
             "captures": str(self.captures),
             "positions": "drawn" if self.drawn else "all",
             "same_hardware": self.same_hardware,
-            "reference": "reference pack" if self.reference_from_pack else "run here",
+            "reference_from": "a reference pack" if self.reference_from_pack else "a run here",
             "differences": [{"key": d.key, "bundle": d.bundle, "here": d.here} for d in self.differences],
             "network": self.network,
             **self.comparison.to_json(),
@@ -110,7 +110,6 @@ def reproduce(proposal: Proposal, *, observer_for: ObserverFor, cancelled: threa
         folder,
         session=proposal.session,
         root=proposal.root,
-        starts=proposal.starts,
     )
     try:
         prepared = prepare(
@@ -130,7 +129,7 @@ def reproduce(proposal: Proposal, *, observer_for: ObserverFor, cancelled: threa
         # Repeats say how far a stack lies from itself; where the first start is the bundle's bit for bit, nobody asks.
         for starts in sorted({1, proposal.starts}):
             options = RunOptions(repeats=starts, jobs=jobs)
-            own = _measured(prepared, proposal, results, options, observer_for, cancelled)
+            own = _measured(_of_starts(prepared, starts), proposal, results, options, observer_for, cancelled)
             found = _compared(proposal, own, store, from_pack=reference.stack is None)
             if found.comparison.identical == found.comparison.n or found.comparison.contradicted:
                 break
@@ -217,6 +216,18 @@ def _measured(
     assert bundle is not None
     verify_bundle(bundle).require_passed()
     return open_bundle(bundle)
+
+
+def _of_starts(prepared: Prepared, starts: int) -> Prepared:
+    """The same, whose manifest and lock ask for as many starts as are made: fewer would look like a choice."""
+
+    def of(stack: Stack) -> Stack:
+        changed = {"repeats": starts}
+        return replace(
+            stack, lock=stack.lock.model_copy(update=changed), manifest=stack.manifest.model_copy(update=changed)
+        )
+
+    return replace(prepared, stacks=tuple(of(stack) for stack in prepared.stacks))
 
 
 def _cut_off(prepared: Prepared, *, cut: bool) -> Prepared:

@@ -55,6 +55,7 @@ def machine(published, tmp_path, monkeypatch):
     # A namespace is the runtime's part, and tested there.
     monkeypatch.setattr(proposal, "why_not_cut_off", lambda: "not tried")
     monkeypatch.setattr(run, "prepare", prepare)
+    monkeypatch.setattr(run, "_of_starts", lambda prepared, starts: prepared)
     monkeypatch.setattr(run, "_measured", measured)
     return SimpleNamespace(own=own, starts=starts)
 
@@ -107,6 +108,7 @@ def test_a_tampered_bundle_differs_and_the_record_lifts_nothing(machine, publish
         done.exception
     )
     assert f"position {ledger['position'][rows[0]]}: kl_ref_cand is" in done.stdout
+    assert "at 5 positions the rows are the same and the bundle's numbers are not" in done.stdout
     assert machine.starts == [1]  # no repeat of the stack could explain it
     [attested] = read_attestations(tmp_path / "results")
     detail = attested.attestation.detail

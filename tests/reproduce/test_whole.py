@@ -10,6 +10,7 @@ import pytest
 from suite.bundle.read import open_bundle
 from suite.cli.reproduce import reproduce as reproduce_command
 from suite.cli.run import run as run_command
+from suite.intake.intake import take_in
 from suite.reproduce.compare import compare
 from suite.results.attestation import read_attestations
 from suite.results.tier import tier_of
@@ -23,9 +24,9 @@ from tests.reference.test_whole import repository, run  # noqa: F401 - a reposit
 @pytest.mark.vllm
 def test_a_strangers_bundle_is_reproduced_at_drawn_positions(repository, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setenv("SUITE_HOME", str(tmp_path / "maker"))
-    made = run(
-        run_command, "manifests/cpu-kv-fp8.yaml", "--repeats", 1, "-q", "--json", "--results", tmp_path / "theirs"
-    )
+    with (repository / "manifests" / "cpu-kv-fp8.yaml").open("a") as manifest:
+        manifest.write("repeats: 1\n")
+    made = run(run_command, "manifests/cpu-kv-fp8.yaml", "-q", "--json", "--results", tmp_path / "theirs")
     assert made.exit_code == 0, made.output
     bundle = Path(json.loads(made.stdout)["measured"][0]["bundle"])
     author, checker = (new_key(tmp_path / name) for name in ("author", "checker"))
@@ -41,7 +42,7 @@ def test_a_strangers_bundle_is_reproduced_at_drawn_positions(repository, tmp_pat
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert (found["verdict"], found["n"], found["identical"]) == ("identical", count, count)
-    assert (found["positions"], found["same_hardware"], found["reference"]) == ("drawn", True, "run here")
+    assert (found["positions"], found["same_hardware"], found["reference_from"]) == ("drawn", True, "a run here")
     assert found["differences"] == []
     assert "namespace of the kernel without one" in found["network"]
 
@@ -49,6 +50,7 @@ def test_a_strangers_bundle_is_reproduced_at_drawn_positions(repository, tmp_pat
     record = open_bundle(bundle).record.record_sha256
     own = open_bundle(attested.bundle)
     assert attested.attestation.detail.own_record_sha256 == own.record.record_sha256
+    take_in(attested.folder, results=None).require_accepted()
     signers = verify_folder(bundle).key_ids
     assert tier_of(record, signers, [attested], [checker.key_id]) == "reproduced"
     # The drawn rows are those of the whole capture, at positions that the own lock records.
