@@ -27,9 +27,7 @@ def test_aggregates_are_those_of_the_record(bundle):
     assert found.totals.kl_ref_cand_sum == pytest.approx(h.kl_ref_cand.mean * h.n, rel=1e-3)
     assert [turn.turn for turn in found.by_turn] == [group.key for group in h.by_turn]
     assert sum(turn.flips for turn in found.by_turn) == 2
-    assert math.isclose(
-        sum(turn.kl_ref_cand_sum for turn in found.by_turn), found.totals.kl_ref_cand_sum, rel_tol=1e-2
-    )
+    assert math.isclose(sum(turn.kl_ref_cand_sum for turn in found.by_turn), found.totals.kl_ref_cand_sum, rel_tol=1e-2)
     assert found.repeat_floor == bundle.record.repeat_floor
     assert [factor.key for factor in found.factors] == ["kv_cache_dtype"]
     assert parse_aggregates(found.to_bytes(), where="x") == found
