@@ -24,7 +24,7 @@ from suite.bundle.replays import check_replays, find_session, read_replays
 from suite.bundle.report import Check, Report
 from suite.bundle.schema import RECORD_NAME, BandMember
 from suite.capture.rows import RowFactory
-from suite.errors import MissingPrerequisite, SuiteError, VerificationFailed
+from suite.errors import MissingPrerequisite, RunFailed, SuiteError, VerificationFailed
 from suite.files import sha256_bytes
 from suite.image.facts import FACTS_NAME, parse_facts, require_pinned
 from suite.manifest.lock import Lock
@@ -162,13 +162,13 @@ class _Verification:
         found = {entry.name for entry in islice(self.bundle.folder.iterdir(), _MOST_FILES)}
         if not _statement_names(found):
             raise NotDone("unsigned: nobody says whose it is")
-        from suite.signing.folder import SIGSTORE_NAME, verify_folder
+        from suite.signing import who_signed
 
-        signed = verify_folder(self.bundle.folder)
-        if signed.statement.kind != "result":
-            raise VerificationFailed(f"the statement is over a {signed.statement.kind}, not over a result")
-        more = "; its Sigstore statement was not looked at" if SIGSTORE_NAME in found else ""
-        return f"signed by {', '.join(signed.key_ids)}: says who, and not that it is right{more}"
+        signers = who_signed(self.bundle.folder, kind="result")
+        assert signers is not None
+        if not signers.key_ids and signers.sigstore is None:
+            raise NotDone(signers.told())
+        return f"{signers.told()}: says who, and not that it is right"
 
     def check_locks(self) -> str:
         record = self.bundle.record
@@ -389,9 +389,10 @@ class _Verification:
                 replay=self.replay,
                 observer=self.observer,
             )
-        except MissingPrerequisite as error:
+        except (MissingPrerequisite, RunFailed) as error:
+            what = "evidence not at hand" if isinstance(error, MissingPrerequisite) else "rows cannot be replayed here"
             where = f"{error.where}: " if error.where else ""
-            raise NotDone(f"evidence not at hand: ledger not recomputed ({where}{error.message})") from error
+            raise NotDone(f"{what}: ledger not recomputed ({where}{error.message})") from error
 
 
 def _statement_names(found: set[str]) -> set[str]:
