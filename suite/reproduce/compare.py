@@ -171,10 +171,13 @@ def _contradictions(theirs: Columns, ours: Columns, same_rows: NDArray[np.bool_]
     if first is None:
         return wrong, ""
     row, name = first
-    return (
-        wrong,
-        f"position {int(ours['position'][row])}: {name} is {theirs[name][row]}, the run gives {ours[name][row]}",
-    )
+    told, here = (_shown(columns[name][row]) for columns in (theirs, ours))
+    return wrong, f"position {int(ours['position'][row])}: {name} is {told}, the run gives {here}"
+
+
+def _shown(value: object) -> str:
+    """A stranger's cell for a terminal."""
+    return ascii(str(value)[:80])[1:-1]
 
 
 def _verdict(

@@ -28,8 +28,8 @@ Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,79}$")]
 SourceKind = Literal["hub", "wheel"]
 
 _LOAD_FORMATS = (None, "auto", "safetensors")
-# Where they turn up, code of the checkpoint or of the machine is loaded. No policy can allow them.
-_NEVER = frozenset({"trust_remote_code", "hf_overrides", "worker_cls", "worker_extension_cls", "plugins"})
+NEVER = frozenset({"trust_remote_code", "hf_overrides", "worker_cls", "worker_extension_cls", "plugins"})
+"""Engine arguments that no policy can allow: they load code of the checkpoint or of the machine."""
 
 
 class Policy(Strict):
@@ -81,7 +81,7 @@ def load_policy(path: Path) -> Policy:
     except OSError as error:
         raise InvalidInput(f"cannot be read: {error.strerror}", where=str(path)) from error
     policy = parse_strictly(Policy, data, where=str(path), newest=SCHEMA_VERSION, what="not a policy: ")
-    never = sorted(_NEVER.intersection(policy.engine_arguments))
+    never = sorted(NEVER.intersection(policy.engine_arguments))
     if never:
         raise InvalidInput(f"{never[0]} cannot be allowed: it loads code", where=str(path), hint="take it out")
     return policy
@@ -186,7 +186,7 @@ def _model(model: LockedModel, policy: Policy) -> Iterator[Refusal]:
 
 def _engine(engine: Engine, policy: Policy) -> Iterator[Refusal]:
     for name in sorted(engine.extra):
-        if name in _NEVER:
+        if name in NEVER:
             yield Refusal(key=f"engine.extra.{name}", why="it loads code, and is refused whatever its value")
         elif name not in policy.engine_arguments:
             yield Refusal(key=f"engine.extra.{name}", why="not an allowed engine argument")

@@ -52,7 +52,7 @@ class Proposal:
         yield "session", f"{self.session.name}, {self.candidate.workload.num_tokens:,} tokens, from workloads/ here"
         for side, lock in (("candidate", self.candidate), ("reference", self.reference)):
             if side == "reference" and self.packs:
-                yield side, f"from {', '.join(self.packs)}; run here only if that is not it"
+                yield side, f"from {', '.join(self.packs)}, if that is the capture of this lock"
             yield f"{side} runs in", _runtime(lock)
             yield f"{side} model", _model(lock.model)
             yield (

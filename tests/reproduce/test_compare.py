@@ -191,6 +191,15 @@ def test_a_forger_who_also_invents_rows_is_found(make):
     assert (result.verdict, "the mean KL is" in result.why) == ("differs", True)
 
 
+def test_a_strangers_text_does_not_reach_the_terminal_as_it_is(make_once):
+    claimed, found = make_once
+    ledger = read_ledger(claimed / "ledger.parquet")
+    ledger.columns["span_kind"] = np.array(["\x1b[2J\u202e"] * ledger.num_rows)
+    floors = {"declared": repeats(open_bundle(claimed)), "own": repeats(open_bundle(found))}
+    result = compare(ledger, read_ledger(found / "ledger.parquet"), **floors)
+    assert result.first_contradiction.startswith(r"position 0: span_kind is \x1b[2J\u202e, the run gives ")
+
+
 def test_a_ledger_of_other_tokens_or_positions_cannot_be_compared(make, make_once):
     claimed, found = make_once
     floors = {"declared": repeats(open_bundle(claimed)), "own": repeats(open_bundle(found))}

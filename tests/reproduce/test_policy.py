@@ -1,6 +1,7 @@
 """What a stranger's lock may ask for: honest ones pass, and each forbidden wish is refused under its own key."""
 
 import json
+import re
 
 import pytest
 
@@ -8,7 +9,7 @@ from suite.bundle.find import find_bundles
 from suite.bundle.read import open_bundle
 from suite.errors import InvalidInput
 from suite.manifest.load import is_fragment, load_manifest
-from suite.reproduce.policy import Policy, load_policy, refusals, require_allowed
+from suite.reproduce.policy import NEVER, Policy, load_policy, refusals, require_allowed
 from tests.manifest.samples import DIGEST, REVISION, ROOT
 from tests.reproduce.locks import altered, container, honest
 
@@ -49,6 +50,14 @@ def test_the_defaults_are_what_shipped_manifests_use():
             assert f"docker.io/{manifest.runtime.image.repository}" in policy.images, file
             seen += 1
     assert seen > 10
+
+
+def test_the_documentation_tells_what_is_allowed():
+    text = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    policy = Policy()
+    assert [name for name in (*policy.images, *policy.engine_arguments, *NEVER) if f"`{name}`" not in text] == []
+    example = json.loads(re.search(r"```json\n(.*?)```", text, re.DOTALL)[1])
+    Policy.model_validate_json(json.dumps(example))
 
 
 HOSTILE = {
