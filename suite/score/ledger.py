@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -92,6 +93,7 @@ class _Facts(BaseModel):
     cand_dtype: RowDtype
 
 
+@lru_cache(maxsize=8)
 def arrow_schema(facts: LedgerFacts) -> pa.Schema:
     """The exact Arrow schema of a ledger with these facts; no column is nullable."""
     import pyarrow as pa
@@ -155,8 +157,12 @@ def write_ledger(path: Path, blocks: Iterable[Columns], facts: LedgerFacts) -> i
     return rows
 
 
-def read_ledger(path: Path) -> Ledger:
+def read_ledger(path: Path, *, names: Sequence[str] = COLUMNS) -> Ledger:
     """Read a ledger, refusing any other schema, nulls, and more than 16,777,216 rows.
+
+    Args:
+        path: The file.
+        names: Columns to take; others are then absent from the result, and nothing is checked of their cells.
 
     Raises:
         InvalidInput: not a ledger that this program reads.
@@ -177,11 +183,11 @@ def read_ledger(path: Path) -> Ledger:
             declared = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
             if declared > _SIZE_LIMIT_BYTES:
                 raise InvalidInput(f"expands to more than {_SIZE_LIMIT_BYTES:,} bytes", where=where)
-            table = file.read(use_threads=False)
+            table = file.read(list(names), use_threads=False)
             table.validate(full=True)
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise InvalidInput(f"not a readable Parquet file: {error}", where=where) from error
-    return Ledger(facts=facts, columns={name: _array(table, name, where=where) for name in COLUMNS})
+    return Ledger(facts=facts, columns={name: _array(table, name, where=where) for name in names})
 
 
 def _table(block: Columns, schema: pa.Schema) -> pa.Table:

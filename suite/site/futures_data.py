@@ -31,7 +31,11 @@ _TEXT_LIMIT = 4_000
 _FUTURE_LIMIT = 1_500
 """Tokens of one future that are shown."""
 _TAKE = "futures.take"
-SIDES = ("ref_p_ref_top1", "ref_p_cand_top1", "cand_p_ref_top1", "cand_p_cand_top1")
+SIDES: tuple[str, ...] = ("ref_p_ref_top1", "ref_p_cand_top1", "cand_p_ref_top1", "cand_p_cand_top1")
+_SHOWN = (
+    *("position", "token_id", "target_id", "turn", "span_kind", "flip", "flip_class", "ref_top1", "cand_top1"),
+    *("ref_margin_nats", "kl_ref_cand", *SIDES),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,8 +59,8 @@ def num_ranges(num_tokens: int) -> int:
 
 @lru_cache(maxsize=3)
 def ledger_of(stack: StackRef) -> Ledger:
-    """The stack's ledger."""
-    return read_ledger(Path(stack.folder) / LEDGER_NAME)
+    """Of the stack's ledger what the viewer shows."""
+    return read_ledger(Path(stack.folder) / LEDGER_NAME, names=_SHOWN)
 
 
 @lru_cache(maxsize=3)
