@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from suite.cli.tables import plain_table
-from suite.errors import InvalidInput, MissingPrerequisite, VerificationFailed
+from suite.errors import InvalidInput, VerificationFailed
 
 if TYPE_CHECKING:
     from suite.results.load import Result
 
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _RESULTS = click.option(
     "--results",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -82,37 +83,66 @@ def withdraw(named: str, why: str, replaced_by: str | None, results: Path) -> No
 
 @result.command()
 @click.argument("named", metavar="RESULT")
-@click.option("--key", "key_file", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Signs it.")
-@click.option(
-    "--captures",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Capture store that holds the evidence; the local one by default.",
-)
+@click.option("--key", "key_file", required=True, type=_FILE, help="Private key of `suite key new`.")
+@click.option("--evidence", "packs", multiple=True, metavar="FILE_OR_URL", help="As of `suite verify`.")
+@click.option("--checkpoint", metavar="FOLDER_OR_URL", help="As of `suite verify`.")
 @_RESULTS
-def attest(named: str, key_file: Path, captures: Path | None, results: Path) -> None:
-    """Recompute the whole ledger of RESULT from its evidence and, if it follows, say so under your name."""
-    from datetime import UTC, datetime
+@click.pass_context
+def attest(
+    context: click.Context,
+    named: str,
+    key_file: Path,
+    packs: tuple[str, ...],
+    checkpoint: str | None,
+    results: Path,
+) -> None:
+    """Recompute the whole ledger of RESULT from its evidence and, if it follows, say so under your name.
 
-    from suite.cli.key import open_key
-    from suite.results.attest import attest_consistent
+    The same as `suite verify BUNDLE --full --key KEY`.
+    """
+    from suite.cli.verify import verify
     from suite.results.choose import choose_result
     from suite.results.load import load_results
-    from suite.run.stored import replay_stored
-    from suite.stack.home import suite_home
 
     chosen = choose_result(load_results(results, published_only=True), named)
-    store = captures or suite_home() / "captures"
-    if not store.is_dir():
-        raise MissingPrerequisite(
-            "there is no capture store here",
-            where=str(store),
-            hint="suite reference pull EVIDENCE_PACK, for both sides",
+    if chosen.bundle is None:
+        raise InvalidInput(
+            "a private result holds nothing that could be recomputed",
+            where=chosen.bundle_id,
+            hint="it stays self-reported",
         )
-    key = open_key(key_file)
-    written = attest_consistent(
-        chosen, results=results, key=key, captures=store, replay=replay_stored(store), now=datetime.now(UTC)
+    context.invoke(
+        verify,
+        bundles=(chosen.bundle,),
+        full=True,
+        packs=packs,
+        checkpoint=checkpoint,
+        key_file=key_file,
+        results=results,
     )
-    click.echo(str(written))
+
+
+@result.command()
+@click.argument("public_key", type=_FILE, metavar="KEY.pub")
+@click.option("--name", required=True, help="Whose it is, for readers.")
+@click.option("--role", type=click.Choice(["maintainer", "reproducer"]), default="reproducer", show_default=True)
+@_RESULTS
+def trust(public_key: Path, name: str, role: Literal["maintainer", "reproducer"], results: Path) -> None:
+    """For maintainers: list a key whose attestations lift tiers here."""
+    from datetime import UTC, datetime
+
+    from pydantic import ValidationError
+
+    from suite.records import first_problem, timestamp
+    from suite.results.trusted import TrustedKey, add_trusted
+    from suite.signing.keys import load_verify_key
+
+    key_id = load_verify_key(public_key).key_id
+    try:
+        listed = TrustedKey(key_id=key_id, name=name, role=role, since=timestamp(datetime.now(UTC))[:10])
+    except ValidationError as error:
+        raise InvalidInput(first_problem(error), where="--name") from error
+    click.echo(f"{add_trusted(results, listed)}: {key_id}")
 
 
 @result.command()

@@ -7,7 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from suite.files import read_regular
+from suite.errors import InvalidInput
+from suite.files import pretty_json, read_regular, write_atomic
 from suite.plain_text import require_plain
 from suite.records import parse_strictly
 from suite.results.layout import TRUSTED_NAME
@@ -66,3 +67,17 @@ def read_trusted(results: Path) -> TrustedKeys:
         return TrustedKeys()
     data = read_regular(path, limit_bytes=_LIMIT_BYTES)
     return parse_strictly(TrustedKeys, data, where=str(path), newest=SCHEMA_VERSION, what="not a list of keys: ")
+
+
+def add_trusted(results: Path, key: TrustedKey) -> Path:
+    """List one more key; returns the list's file.
+
+    Raises:
+        InvalidInput: it is listed already, or the list cannot be read.
+    """
+    known, path = read_trusted(results), results / TRUSTED_NAME
+    if key.key_id in known.key_ids:
+        raise InvalidInput("the key is listed already", where=str(path))
+    keys = TrustedKeys(keys=(*known.keys, key))
+    write_atomic(path, pretty_json(keys.model_dump(mode="json")))
+    return path
