@@ -66,7 +66,7 @@ def _kind_of(folder: Path) -> Kind:
 def _with_sigstore(folder: Path, kind: Kind, token_file: Path | None, yes: bool) -> Path:
     from suite.signing.sigstore import WARNING, identity_of, sign_folder_with_sigstore
 
-    token = None if token_file is None else token_file.read_text(encoding="ascii").strip()
+    token = None if token_file is None else token_file.read_text(encoding="ascii", errors="replace").strip()
     click.echo(WARNING, err=True)
     if token is not None:
         click.echo(f"It will say: {identity_of(token)}", err=True)

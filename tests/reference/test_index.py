@@ -11,6 +11,7 @@ from suite.observer import SilentObserver
 from suite.reference.index import IndexedPack, ReferenceIndex, add_to_index, indexed, read_index, require_as_indexed
 from suite.reference.pull import peek
 from suite.reference.signature import sign_pack
+from suite.run.prepare import _indexed_packs
 from suite.run.reference import Packs
 from suite.signing import new_key
 from tests.manifest.samples import lock as candidate_lock
@@ -140,6 +141,15 @@ def test_the_repositorys_index_is_one():
     from tests.manifest.samples import ROOT
 
     assert isinstance(read_index(ROOT / "references" / "index.json"), ReferenceIndex)
+
+
+def test_a_run_reads_the_index_of_its_manifests_repository(entry, tmp_path):
+    add_to_index(tmp_path / "one" / "references" / "index.json", [entry])
+    assert _indexed_packs({tmp_path / "one", tmp_path / "two"}) == (entry,)
+    (tmp_path / "two" / "references").mkdir(parents=True)
+    (tmp_path / "two" / "references" / "index.json").write_text("{}")
+    with pytest.raises(InvalidInput, match="not an index of reference packs"):
+        _indexed_packs({tmp_path / "one", tmp_path / "two"})
 
 
 # What a run does with it.

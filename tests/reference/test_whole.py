@@ -131,7 +131,9 @@ def test_a_small_machine_scores_against_a_pack_without_the_references_model(repo
         assert isinstance(cut_off.exception, MissingPrerequisite)
         assert not list((user / "captures").glob("*/pack-*"))
         site.break_at, site.requests[:] = None, []
-        done = run(run_command, *candidate, "--reference", site.url)
+        # Not named again: the repository's index knows it.
+        checked(reference_command, "add", tmp_path / "p.tar", "--url", site.url)
+        done = run(run_command, *candidate)
     assert done.exit_code == 0, done.output
     assert any(r and int(r[6:-1]) >= len(data) // 2 - 512 for r in site.requests)
     assert set(prepared) == {"cpu-kv-fp8.yaml"}
