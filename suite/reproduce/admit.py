@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.bundle.read import Bundle, open_bundle
-from suite.errors import InvalidInput
+from suite.errors import InvalidInput, VerificationFailed
 from suite.submission.schema import BUNDLE_FOLDER, SUBMISSION_NAME
 
 
@@ -40,7 +40,11 @@ def admit(path: Path) -> Admitted:
     folder = gate_folder(path).bundle if report.what in ("bundle", "submission") else None
     if folder is None:
         raise InvalidInput(f"{report.what}: there is no bundle in it that could be run again", where=str(path))
-    return Admitted(bundle=open_bundle(folder), key_ids=report.key_ids)
+    bundle = open_bundle(folder)
+    if bundle.record.record_sha256 != report.record_sha256:
+        raise VerificationFailed("it changed while it was taken in", where=str(path), hint="name a folder at rest")
+    bundle.require_unchanged()
+    return Admitted(bundle=bundle, key_ids=report.key_ids)
 
 
 def _submission_of(path: Path) -> Path | None:

@@ -257,6 +257,8 @@ def _cut_off(prepared: Prepared, *, cut: bool) -> Prepared:
 
 def _compared(proposal: Proposal, own: Bundle, store: Store, *, from_pack: bool) -> Reproduction:
     theirs = proposal.bundle
+    # Hours may lie between the two readings.
+    theirs.require_unchanged()
     ours, claimed = own.json_object("receipt.json"), theirs.json_object("receipt.json")
     return Reproduction(
         theirs=theirs,

@@ -95,6 +95,24 @@ def test_without_a_key_no_record_is_written(machine, published, tmp_path):
     assert not (tmp_path / "results").exists()
 
 
+def test_a_bundle_that_changes_during_the_run_is_not_compared(machine, published, tmp_path, monkeypatch):
+    measured = run._measured
+
+    def while_running(*arguments):
+        with (published / "repeats.json").open("ab") as file:
+            file.write(b" ")
+        return measured(*arguments)
+
+    monkeypatch.setattr(run, "_measured", while_running)
+    done = call(published, "--key", tmp_path / "author", "--results", tmp_path / "results")
+    assert isinstance(done.exception, InvalidInput)  # the author's own key
+    new_key(tmp_path / "checker")
+    done = call(published, "--key", tmp_path / "checker", "--results", tmp_path / "results")
+    assert isinstance(done.exception, VerificationFailed)
+    assert "not the file that the record names" in str(done.exception)
+    assert not (tmp_path / "results").exists()
+
+
 def test_a_tampered_bundle_differs_and_the_record_lifts_nothing(machine, published, tmp_path):
     checker = new_key(tmp_path / "checker")
     ledger = read_ledger(published / "ledger.parquet").columns
