@@ -19,6 +19,7 @@ from suite.site.published import load_published
 from suite.site.resources import code_key, site_folder
 from suite.site.scan import Found, Scan, scan
 from suite.site.sections import all_sections
+from suite.site.speeds import load_speeds
 from suite.site.workers import Workers
 
 MARKER = ".suite-site"
@@ -123,6 +124,7 @@ def _assembled(scanned: Scan, groups: Sequence[Measured], manifests: tuple[Manif
         cohorts=tuple(sorted(cohorts, key=lambda c: (c.gpu, c.model, c.path != "prefill", -len(c.rows), c.key))),
         refused=tuple(sorted(refused, key=lambda one: one.place)),
         published=load_published(site_folder() / "published"),
+        speeds=load_speeds(site_folder() / "speeds"),
         manifests=manifests,
     )
 

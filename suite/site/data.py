@@ -9,6 +9,7 @@ from suite.site.facts import BundleFacts, CohortFacts, Refused
 from suite.site.launches import ManifestFacts
 from suite.site.published import Published
 from suite.site.slugs import slug
+from suite.site.speeds import Speeds
 
 __all__ = ["BundleFacts", "CohortFacts", "Guide", "Site"]
 
@@ -25,6 +26,7 @@ class Guide:
     manifests: tuple[ManifestFacts, ...]
     published: tuple[Published, ...]
     """Each with the tables of this GPU and model only."""
+    speeds: tuple[Speeds, ...] = ()
 
     @property
     def page(self) -> str:
@@ -48,6 +50,7 @@ class Site:
     published: tuple[Published, ...]
     manifests: tuple[ManifestFacts, ...] = ()
     """Stacks that may be launched though nobody measured them here."""
+    speeds: tuple[Speeds, ...] = ()
 
     @cached_property
     def by_id(self) -> dict[str, BundleFacts]:
@@ -59,6 +62,7 @@ class Site:
         """One for every GPU and model of which anything is known."""
         keys = {(bundle.gpu, bundle.model) for bundle in self.bundles}
         keys |= {(manifest.gpu, manifest.model) for manifest in self.manifests if manifest.gpu}
+        keys |= {(table.gpu, table.model) for table in self.speeds}
         keys |= {(table.gpu, table.model) for published in self.published for table in published.tables}
         return tuple(self._guide(gpu, model) for gpu, model in sorted(keys))
 
@@ -72,4 +76,5 @@ class Site:
             bundles=tuple(b for b in self.bundles if (b.gpu, b.model) == (gpu, model)),
             manifests=tuple(m for m in self.manifests if (m.gpu, m.model) == (gpu, model)),
             published=tuple(one for one in published if one.tables),
+            speeds=tuple(table for table in self.speeds if (table.gpu, table.model) == (gpu, model)),
         )

@@ -92,6 +92,7 @@ class Guides:
                 [bundle.key for bundle in guide.bundles],
                 [published.model_dump(mode="json") for published in guide.published],
                 [manifest.model_dump(mode="json") for manifest in guide.manifests],
+                [table.model_dump(mode="json") for table in guide.speeds],
             )
             yield Output(path=guide.page, key=key, make=partial(_page, guide))
 
@@ -119,9 +120,19 @@ def _page(guide: Guide, renderer: Renderer) -> bytes:
         must_not=MUST_NOT,
         commands=commands[:_MOST_COMMANDS],
         chosen=_chosen(commands, pick),
+        by_stack=_by_stack(guide.bundles),
         older=[bundle for bundle in guide.bundles if not bundle.latest],
         origins=ORIGINS,
     )
+
+
+def _by_stack(bundles: Sequence[BundleFacts]) -> dict[str, list[BundleFacts]]:
+    """The latest bundles of each name, prefill before decode."""
+    found: dict[str, list[BundleFacts]] = {}
+    for bundle in sorted(bundles, key=lambda b: b.path != "prefill"):
+        if bundle.latest:
+            found.setdefault(bundle.name, []).append(bundle)
+    return found
 
 
 def table_of(cohort: CohortFacts, bundles: Mapping[str, BundleFacts], every: Sequence[str]) -> Table:
