@@ -20,7 +20,7 @@ cost() { [ -e "$out/$1.json" ] || python3 "$root/benchmarks/capture_cost.py" --j
 cost scale --model "$model" --engine "$large" --tokens 100000 --repeats "${ROUNDS:-6}" --rows-per-gemm 512 \
     --chunk-rows 256 --variants "${VARIANTS:-stride32,hidden,streaming}"
 [ -e "$out/score_hidden.json" ] || python3 "$root/benchmarks/gpu/score_hidden.py" >"$out/score_hidden.log" 2>&1
-[ -z "$small" ] || cost small --model "$small" --tokens 8000 --repeats 25 --variants stride32,hidden --rows-per-gemm 64 --chunk-rows 64 \
+[ -z "$small" ] || cost small --model "$small" --tokens 8000 --repeats 25 --variants stride32,hidden --rows-per-gemm 64 \
     --engine "{$shape, \"max_model_len\": 8192, \"max_num_batched_tokens\": 2048, \"kv_cache_memory_bytes\": 2147483648}"
 cost block --model "$model" --engine "$large" --tokens 40000 --repeats 3 --rows-per-gemm 512 --chunk-rows 512 --variants block
 tail -n 3 "$out"/*.log

@@ -28,6 +28,9 @@ VOLATILE_KEYS = frozenset(
     }
 )
 
+PROBE = "interface GigabitEthernet0/0/1\n  ip address 10.20.30.1/24  # café, 'port': 5432\n"
+"""Text in which another tokenizer model, or one without its merges, shows."""
+
 # What transformers 5 writes, and the name under which older releases know the same class.
 TOKENIZER_CLASSES = {"TokenizersBackend": "PreTrainedTokenizerFast"}
 
@@ -52,20 +55,38 @@ def convert(source: Path, folder: Path) -> None:
 
     Raises:
         OSError: `source` cannot be read or `folder` not be written.
-        ValueError: transformers does not know the architecture or a tensor type of the file.
+        ValueError: transformers does not know the architecture or a tensor type of the file, or saves another tokenizer
+            than it reads.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    from transformers import __version__ as version
 
     place = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
     model = AutoModelForCausalLM.from_pretrained(
         **place, quantization_config=GgufConfig(dequantize=True), dtype=torch.bfloat16
     )
     model.save_pretrained(folder, max_shard_size=MAX_SHARD_SIZE)
-    AutoTokenizer.from_pretrained(**place).save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(**place)
+    tokenizer.save_pretrained(folder)
+    require_same_tokens(tokenizer, AutoTokenizer.from_pretrained(folder), library=f"transformers {version}")
     for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
         if (folder / name).exists():
             rewrite_json(folder / name)
+
+
+def require_same_tokens(read: Any, saved: Any, *, library: str) -> None:
+    """Check that a saved tokenizer gives the tokens of the one that was read: not every release keeps its model.
+
+    Raises:
+        ValueError: it gives others, or the text does not come back from them.
+    """
+    ids, again = (tokenizer.encode(PROBE, add_special_tokens=False) for tokenizer in (read, saved))
+    if ids != again or saved.decode(again, clean_up_tokenization_spaces=False) != PROBE:
+        raise ValueError(
+            f"{library} does not save the tokenizer that it reads from this file (a text of {len(ids)} tokens has "
+            f"{len(again)} afterwards): install another release, then derive again"
+        )
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ token that the decode path replaces by the recorded one.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,10 @@ from suite.agent.steps import Step, read_steps
 
 STREAMED_NAME = ".streamed.npz"
 """Scores made while the engine ran, before they are checked against the fingerprints."""
+
+_HELD_ROWS = 512
+"""Hidden states that wait until the head is applied to them; no more than a chunk, and at least one product's worth.
+Few rows wait until the engine is done: the writer's threads would take the interpreter from an engine of short steps."""
 
 
 class _Capture:
@@ -73,6 +77,9 @@ class _Capture:
         self.nll_sum = 0.0
         self.nll_count = 0
         self.current: tuple[Step, torch.Tensor] | None = None
+        self._enough = max(self.rows_per_gemm, min(_HELD_ROWS, spec["chunk_rows"]))
+        self.held: list[tuple[torch.Tensor, np.ndarray[Any, Any]]] = []
+        self.held_rows = 0
         self.streaming: StreamingScores | None = None
         self.not_streamed = ""
         self.events = Events(self.out) if rank == 0 else None
@@ -85,6 +92,26 @@ class _Capture:
             self.streaming.push(rows, positions)
         except (AgentFailure, OSError, torch.OutOfMemoryError) as error:
             self.streaming, self.not_streamed = None, str(error)
+
+    def hold(self, rows: torch.Tensor, positions: np.ndarray[Any, Any]) -> bool:
+        """Keep hidden states for the head; whether there are enough of them now."""
+        self.held.append((rows, positions))
+        self.held_rows += len(positions)
+        return self.held_rows >= self._enough
+
+    def release(self, *, everything: bool) -> Iterator[tuple[torch.Tensor, np.ndarray[Any, Any]]]:
+        """The held rows in blocks of `rows_per_gemm`; a last, shorter one only where `everything` is asked for."""
+        if not self.held:
+            return
+        rows = self.held[0][0] if len(self.held) == 1 else torch.cat([rows for rows, _ in self.held])
+        positions = np.concatenate([positions for _, positions in self.held])
+        end = len(positions) if everything else len(positions) - len(positions) % self.rows_per_gemm
+        # A copy: a slice would keep all the rows.
+        self.held = [(rows[end:].clone(), positions[end:])] if end < len(positions) else []
+        self.held_rows = len(positions) - end
+        for start in range(0, end, self.rows_per_gemm):
+            block = slice(start, min(start + self.rows_per_gemm, end))
+            yield rows[block], positions[block]
 
     def own(self, steps: Sequence[Step]) -> list[Step]:
         """The captured request's share of a scheduler step: neighbours have prompts of other lengths."""
@@ -196,6 +223,7 @@ class CaptureWorker:
         """Write what is left and stop keeping rows; rank 0 returns the chunks, steps and counts, or its failure."""
         capture, self._suite_capture = self._suite_capture, None
         assert capture is not None, "suite_arm comes first"
+        self._suite_apply_head(capture, everything=True)
         failure = capture.stop(flush=True)
         if capture.rank != 0:
             return None
@@ -320,25 +348,32 @@ class CaptureWorker:
                 capture.events.emit("advance", count=count)
             local = np.flatnonzero(capture.wanted[step.position : step.position + count])
             if len(local):
-                self._suite_keep(runner, capture, _take(hidden, local + step.first_row), local + step.position)
+                self._suite_keep(capture, _take(hidden, local + step.first_row), local + step.position)
         capture.hook_seconds += time.perf_counter() - started
         if capture.sink is not None and capture.sink.error is not None:
             raise capture.sink.error
 
-    def _suite_keep(self, runner: Any, capture: _Capture, rows: torch.Tensor, positions: np.ndarray[Any, Any]) -> None:
-        """Hidden states of a step go out in one piece; the head is applied to blocks of constant size."""
-        if capture.codec == "hidden":
-            _push(capture, rows, positions)
-            capture.stream(rows, positions)
+    def _suite_keep(self, capture: _Capture, rows: torch.Tensor, positions: np.ndarray[Any, Any]) -> None:
+        """Hidden states of a step go out in one piece, or wait for the head, which is applied to blocks of one size."""
+        if capture.codec != "hidden":
+            if capture.hold(rows, positions):
+                self._suite_apply_head(capture, everything=False)
+            return
+        _push(capture, rows, positions)
+        capture.stream(rows, positions)
         for start in range(0, len(positions), capture.rows_per_gemm):
             block = slice(start, start + capture.rows_per_gemm)
-            if capture.codec != "hidden" or not capture.probe_wanted.isdisjoint(positions[block].tolist()):
-                self._suite_logits(runner, capture, rows[block], positions[block])
+            if not capture.probe_wanted.isdisjoint(positions[block].tolist()):
+                self._suite_logits(capture, rows[block], positions[block])
 
-    def _suite_logits(
-        self, runner: Any, capture: _Capture, rows: torch.Tensor, positions: np.ndarray[Any, Any]
-    ) -> None:
-        logits = runner.model.compute_logits(pad_rows(rows, capture.rows_per_gemm))  # collective under TP
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
+    def _suite_apply_head(self, capture: _Capture, *, everything: bool) -> None:
+        for rows, positions in capture.release(everything=everything):
+            self._suite_logits(capture, rows, positions)
+
+    def _suite_logits(self, capture: _Capture, rows: torch.Tensor, positions: np.ndarray[Any, Any]) -> None:
+        model: Any = self.model_runner.model  # type: ignore[attr-defined]
+        logits = model.compute_logits(pad_rows(rows, capture.rows_per_gemm))  # collective under TP
         if capture.rank != 0:
             return
         if capture.codec == "sanity":

@@ -1,4 +1,33 @@
-from suite.agent.derive import VOLATILE_KEYS, rewrite_json, stable_config
+import pytest
+
+from suite.agent.derive import PROBE, VOLATILE_KEYS, require_same_tokens, rewrite_json, stable_config
+
+
+class Tokenizer:
+    """Cuts text into pieces of `size` characters."""
+
+    def __init__(self, size, *, lost=""):
+        self.size, self.lost = size, lost
+
+    def encode(self, text, *, add_special_tokens):
+        assert not add_special_tokens
+        return [text[i : i + self.size] for i in range(0, len(text), self.size)]
+
+    def decode(self, ids, *, clean_up_tokenization_spaces):
+        assert not clean_up_tokenization_spaces
+        return "".join(ids).replace(self.lost, "") if self.lost else "".join(ids)
+
+
+def test_a_saved_tokenizer_that_cuts_otherwise_is_an_error():
+    require_same_tokens(Tokenizer(3), Tokenizer(3), library="transformers 5")
+    count = -(-len(PROBE) // 3)
+    with pytest.raises(ValueError, match=f"transformers 5 .*of {count} tokens has {len(PROBE)} afterwards.*another"):
+        require_same_tokens(Tokenizer(3), Tokenizer(1), library="transformers 5")
+
+
+def test_a_saved_tokenizer_that_loses_text_is_an_error():
+    with pytest.raises(ValueError, match="does not save the tokenizer"):
+        require_same_tokens(Tokenizer(3), Tokenizer(3, lost="é"), library="transformers 5")
 
 
 def test_what_names_library_or_machine_is_taken_out():

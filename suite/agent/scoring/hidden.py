@@ -12,7 +12,7 @@ from safetensors import safe_open
 
 _ON_DEVICE = ("rows", "top_ids", "top_logits", "logsumexp")
 _ON_HOST = ("positions", "target_ids")
-_AHEAD_BYTES = 256 << 20
+_AHEAD_BYTES = 96 << 20
 """What is read before it is asked for: some steps of an engine, whatever the size of the chunks."""
 _READERS = 2
 
