@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from suite.errors import MissingPrerequisite
+from suite.errors import InvalidInput, MissingPrerequisite
 
 if TYPE_CHECKING:
     from suite.reference.store import StoredReference
@@ -83,10 +83,13 @@ def pack(
     from suite.cli.progress import Progress
     from suite.reference.check import digest_of
     from suite.reference.pack import write_pack
-    from suite.reference.signature import sign_pack
+    from suite.reference.signature import sign_pack, signature_of
     from suite.reference.store import capture_at
     from suite.stack.home import suite_home
 
+    statement = Path(signature_of(str(out)))
+    if statement.exists():
+        raise InvalidInput("there is a statement of another pack already", where=str(statement), hint="remove it")
     captures = suite_home() / "captures"
     stored = capture_at(source, captures)
     key = None if key_file is None else open_key(key_file)

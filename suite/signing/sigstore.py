@@ -118,23 +118,17 @@ def verify_folder_with_sigstore(folder: Path, *, trusted_root: TrustedRoot | Non
     if data is None:
         return None
     where = str(path)
-    errors = _module("sigstore.errors")
     models = _module("sigstore.models")
     policy = _module("sigstore.verify.policy")
+    verifier = _verifier(trusted_root)
     try:
-        verifier = (
-            _module("sigstore.verify").Verifier.production(offline=True)
-            if trusted_root is None
-            else _module("sigstore.verify").Verifier(trusted_root=trusted_root)
-        )
         bundle = models.Bundle.from_json(data)
         # Any identity will do here: this says who signed, and whoever reads it decides whom to trust.
         kind, payload = verifier.verify_dsse(bundle, policy.UnsafeNoOp())
-    except errors.Error as error:
-        raise VerificationFailed(f"the Sigstore signature does not hold: {error}", where=where) from error
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        # Parsers below it raise these on hostile bytes.
-        raise VerificationFailed(f"no Sigstore bundle: {type(error).__name__}", where=where) from error
+    except Exception as error:  # besides its own errors, those of every parser below it on hostile bytes
+        raise VerificationFailed(
+            f"the Sigstore signature does not hold: {_shown(str(error)) or type(error).__name__}", where=where
+        ) from error
     if kind != PAYLOAD_TYPE:
         raise VerificationFailed(f"its payload is {ascii(kind)[:80]}, not {PAYLOAD_TYPE}", where=where)
     statement = parse_statement(payload, where=where)
@@ -144,6 +138,20 @@ def verify_folder_with_sigstore(folder: Path, *, trusted_root: TrustedRoot | Non
     check_subjects(folder, statement)
     identity, issuer = _certified(bundle.signing_certificate, where=where)
     return SigstoreSigned(statement=statement, identity=identity, issuer=issuer)
+
+
+def _verifier(trusted_root: TrustedRoot | None) -> Any:
+    verify = _module("sigstore.verify")
+    if trusted_root is not None:
+        return verify.Verifier(trusted_root=trusted_root)
+    try:
+        return verify.Verifier.production(offline=True)
+    except Exception as error:  # it keeps the roots in the user's cache folder
+        raise MissingPrerequisite(
+            f"the roots of Sigstore cannot be read: {str(error) or type(error).__name__}",
+            where="sigstore",
+            hint=_INSTALL,
+        ) from error
 
 
 def _certified(certificate: Any, *, where: str) -> tuple[str, str]:

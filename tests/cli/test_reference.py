@@ -4,7 +4,9 @@ import pytest
 from click.testing import CliRunner
 
 from suite.cli.reference import reference
-from suite.errors import InvalidInput, SuiteError, VerificationFailed
+from suite.errors import InvalidInput, MissingPrerequisite, SuiteError, VerificationFailed
+from suite.signing import new_key
+from tests.reference.checkpoint import capture_of, checkpoint, lock_of
 from tests.reference.world import hidden_capture, packed, reference_lock
 
 
@@ -76,3 +78,26 @@ def test_errors_carry_their_exit_codes(home, tmp_path):
         result = run(command, source, "-q")
         assert isinstance(result.exception, error)
         assert isinstance(result.exception, SuiteError)
+
+
+def test_pack_leaves_its_head_out_and_signs(home, tmp_path):
+    model = checkpoint(tmp_path / "model")
+    stored = capture_of(home, lock_of(tmp_path, model))
+    new_key(tmp_path / "k")
+    out = ("--out", tmp_path / "p.tar", "--key", tmp_path / "k", "-q", "--json")
+    absent = run("pack", stored.capture.folder, *out, "--without-head")
+    assert isinstance(absent.exception, MissingPrerequisite)
+    made = run("pack", stored.capture.folder, *out, "--without-head", "--checkpoint", model)
+    assert made.exit_code == 0, (made.output, made.exception)
+    told = json.loads(made.stdout)
+    for head in (home / "captures" / "heads").iterdir():
+        head.unlink()
+    taken = run(
+        "pull", tmp_path / "p.tar", "--checkpoint", model, "--require-signature", told["signer"], "-q", "--json"
+    )
+    assert json.loads(taken.stdout)["signers"] == [told["signer"]]
+    (tmp_path / "p.tar").unlink()
+    again = run("pack", stored.capture.folder, *out)
+    assert isinstance(again.exception, InvalidInput)
+    assert "statement of another pack" in str(again.exception)
+    assert not (tmp_path / "p.tar").exists()
