@@ -24,9 +24,10 @@ from tests.reference.test_whole import repository, run  # noqa: F401 - a reposit
 @pytest.mark.vllm
 def test_a_strangers_bundle_is_reproduced_at_drawn_positions(repository, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setenv("SUITE_HOME", str(tmp_path / "maker"))
-    with (repository / "manifests" / "cpu-kv-fp8.yaml").open("a") as manifest:
-        manifest.write("repeats: 1\n")
-    made = run(run_command, "manifests/cpu-kv-fp8.yaml", "-q", "--json", "--results", tmp_path / "theirs")
+    # The same stack again is what its reference is, so that one start of the engine makes both sides.
+    manifest = repository / "manifests" / "cpu-again.yaml"
+    manifest.write_text("extends: cpu-bf16.yaml\nname: cpu-again\nrole: band\nrepeats: 1\nreference: cpu-bf16.yaml\n")
+    made = run(run_command, manifest, "-q", "--json", "--results", tmp_path / "theirs")
     assert made.exit_code == 0, made.output
     bundle = Path(json.loads(made.stdout)["measured"][0]["bundle"])
     author, checker = (new_key(tmp_path / name) for name in ("author", "checker"))
