@@ -16,6 +16,7 @@ from suite.image.facts import FACTS_NAME, ImageFacts, parse_facts
 from suite.intake.refusal import Refused
 from suite.intake.stacks import Side, sides_of
 from suite.manifest.lock import Lock, parse_lock
+from suite.results.git import published_bundles
 from suite.results.layout import ATTESTATIONS
 from suite.signing import STATEMENT_NAME, read_folder_statement
 from suite.submission.schema import BUNDLE_FOLDER, SUBMISSION_NAME, SUBMISSIONS, parse_submission
@@ -71,7 +72,8 @@ class History:
         ours = self.bundle.record.evidence
         for known in self.known:
             theirs = known.evidence
-            if ours.candidate.index_sha256 != theirs.candidate.index_sha256:
+            is_same = known.record_sha256 == self.bundle.record.record_sha256
+            if is_same or ours.candidate.index_sha256 != theirs.candidate.index_sha256:
                 continue
             if ours.candidate.capture_digest != theirs.candidate.capture_digest:
                 raise Refused(
@@ -189,7 +191,9 @@ def read_known(results: Path, *, but: Path) -> tuple[Known, ...]:
     What cannot be read there is passed over: `suite result check` speaks of it.
     """
     own = [
-        (folder, folder) for folder in find_bundles(results) if folder.parent.name not in (SUBMISSIONS, ATTESTATIONS)
+        (folder, folder)
+        for folder in published_bundles(results)
+        if folder.parent.name not in (SUBMISSIONS, ATTESTATIONS)
     ]
     for outer in (SUBMISSIONS, ATTESTATIONS):
         for sent in folders_in(results / outer):

@@ -60,18 +60,24 @@ def take_in(path: Path, *, results: Path | None, limits: Limits = LIMITS, now: d
 def _run(task: dict[str, Any], limits: Limits) -> IntakeReport:
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ} | _FRUGAL
     command = [sys.executable, "-P", "-m", "suite.intake.child"]
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        # Files and no pipes: the process's limit on file sizes bounds them, and neither can fill up.
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=errors, env=environment)
+    # Files and no pipes: the process's limit on file sizes bounds them, and none can fill up.
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as errors,
+    ):
+        given.write(json.dumps(task).encode())
+        given.seek(0)
+        process = subprocess.Popen(command, stdin=given, stdout=output, stderr=errors, env=environment)
         try:
-            process.communicate(json.dumps(task).encode(), timeout=limits.wall_seconds)
+            code = process.wait(limits.wall_seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
             return _ended("too-slow", f"not done after {limits.wall_seconds} seconds")
         output.seek(0)
         errors.seek(max(0, errors.seek(0, os.SEEK_END) - _TAIL_BYTES))
-        return _report(process.returncode, output.read(_REPORT_LIMIT_BYTES), errors.read(), limits)
+        return _report(code, output.read(_REPORT_LIMIT_BYTES), errors.read(), limits)
 
 
 def _report(code: int, output: bytes, errors: bytes, limits: Limits) -> IntakeReport:

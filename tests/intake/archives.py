@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -46,10 +47,13 @@ def tar(*entries: bytes, end: bytes = b"\0" * (2 * BLOCK)) -> bytes:
 
 
 def tar_of(folder: Path, *, below: str = "") -> bytes:
-    """All files of a folder, as `suite submit` packs them."""
-    names = sorted(path for path in folder.rglob("*") if path.is_file())
+    """All files of a folder, as `tar --format=ustar` packs them."""
+    stream = io.BytesIO()
     prefix = f"{below}/" if below else ""
-    return tar(*(tar_entry(f"{prefix}{path.relative_to(folder).as_posix()}", path.read_bytes()) for path in names))
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for path in sorted(folder.rglob("*")):
+            archive.add(path, f"{prefix}{path.relative_to(folder).as_posix()}", recursive=False)
+    return stream.getvalue()
 
 
 def zip_of(*entries: tuple[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
