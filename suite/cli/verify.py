@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from suite.errors import InvalidInput, MissingPrerequisite
+from suite.errors import InvalidInput, MissingPrerequisite, SuiteError
 
 if TYPE_CHECKING:
     from suite.bundle.report import Report
@@ -77,7 +77,8 @@ def verify(
         if full and not packs:
             _fetch_named(path, home, checkpoint)
         reports.append(
-            verify_bundle(
+            _refused(path)
+            or verify_bundle(
                 path,
                 captures=store if store.is_dir() else None,
                 replay=replay_evidence() if full else replay_stored(),
@@ -96,6 +97,22 @@ def verify(
             _require_evidence(report)
     if key_file is not None:
         _attest(bundles, key_file, results)
+
+
+def _refused(path: Path) -> Report | None:
+    """A report of what the gate of intake says against a bundle's folder, before anything in it is read."""
+    from suite.bundle.report import Check, Report
+    from suite.bundle.schema import RECORD_NAME
+    from suite.intake.folder import gate_folder
+
+    if not (path / RECORD_NAME).exists():
+        return None  # and `verify_bundle` says where the nearest one is
+    try:
+        gate_folder(path.resolve())
+    except SuiteError as error:
+        where = f"{error.where}: " if error.where else ""
+        return Report(folder=path, checks=(Check(name="gate", outcome="failed", detail=f"{where}{error.message}"),))
+    return None
 
 
 def _fetch_named(path: Path, home: Path, checkpoint: str | None) -> None:
