@@ -19,7 +19,9 @@ _MARKS = {"passed": "pass", "failed": "FAIL", "not done": "not done"}
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def intake(path: Path, results: Path | None, as_json: bool) -> None:
-    """Check a bundle, a submission or an attestation of a stranger: a folder, or a .tar, .tar.gz, .tar.zst or .zip.
+    """Check what a stranger sent: a folder, or a .tar, .tar.gz, .tar.zst or .zip.
+
+    That is a bundle, a submission, an attestation, or a reference or evidence pack with its head.
 
     Nothing in it is run, and nothing is written. A process with bounded memory and time reads it. Exit code 5 if it is
     hostile or contradicts itself or the results folder, 2 if nothing that can be taken in is there.
@@ -36,7 +38,8 @@ def intake(path: Path, results: Path | None, as_json: bool) -> None:
             click.echo(f"{plain_table(rows)}\n")
         if report.accepted:
             tier = f", {report.tier}" if report.tier else ""
-            click.echo(f"accepted: {report.what} of {report.bundle_id}{tier}")
+            of = f" of {report.bundle_id}" if report.bundle_id else ""
+            click.echo(f"accepted: {report.what}{of}{tier}")
         for finding in report.findings[1:]:
             click.echo(f"also: {finding}", err=True)
     report.require_accepted()

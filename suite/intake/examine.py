@@ -28,8 +28,12 @@ def examine(
         now: The time by which nothing may be from the future; by default, this machine's.
     """
     from suite.intake.contents import contents_report
+    from suite.intake.packs import is_pack, pack_report
 
+    now = now or datetime.now(UTC)
     try:
+        if is_pack(path):
+            return _shown(pack_report(path, scratch=scratch, limits=limits, now=now))
         tree = _open(path, scratch, limits)
     except SuiteError as error:
         finding = finding_of(error, code="unusable" if isinstance(error, InvalidInput) else "refused")
@@ -38,9 +42,12 @@ def examine(
     except OSError as error:
         finding = finding_of(Unusable("cannot-be-read", str(error.strerror), where=error.filename), code="unusable")
         return IntakeReport(what="unknown", findings=(finding,), unusable=True)
-    report = contents_report(tree, results=results, limits=limits, now=now or datetime.now(UTC))
-    checks = tuple(replace(check, detail=shown(check.detail)) for check in report.checks)
-    return replace(report, checks=checks)
+    return _shown(contents_report(tree, results=results, limits=limits, now=now))
+
+
+def _shown(report: IntakeReport) -> IntakeReport:
+    """The report with details that a terminal or a page may show; findings are so already."""
+    return replace(report, checks=tuple(replace(check, detail=shown(check.detail)) for check in report.checks))
 
 
 def _open(path: Path, scratch: Path, limits: Limits) -> Tree:

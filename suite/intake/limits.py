@@ -41,10 +41,8 @@ class Limits:
     """Expanded, on average; an honest row has about 350."""
     gzip_bytes: int = 64 * _MIB
     """Of one compressed file of a bundle, expanded."""
-    tensor_bytes: int = 256 * _MIB
-    """Of one safetensors file."""
-    tensors: int = 64
-    """In one safetensors file."""
+    tensor_bytes: int = 128 * _MIB
+    """Of one chunk of a pack."""
     memory_bytes: int = 480 * _MIB
     """Address space of the process that reads (`RLIMIT_AS`)."""
     cpu_seconds: int = 60

@@ -9,7 +9,7 @@ from suite.bundle.report import Check
 from suite.errors import InvalidInput, VerificationFailed
 from suite.results.tier import Tier
 
-What = Literal["bundle", "submission", "private submission", "attestation", "unknown"]
+What = Literal["bundle", "submission", "private submission", "attestation", "reference pack", "unknown"]
 SCHEMA_VERSION = 1
 
 

@@ -21,7 +21,7 @@ _INTEGER_BITS = 63
 # Direction marks, and what a terminal or a page would act on.
 _CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_MARKUP = re.compile(r"<\s*[/!?]?[a-zA-Z]|&(#[0-9xX]|[a-zA-Z]+;)|javascript:|\]\(", re.IGNORECASE)
+_MARKUP = re.compile(r"<[a-zA-Z/!?]|&(#[0-9xX]|[a-zA-Z]+;)|javascript:|\]\(", re.IGNORECASE)
 
 
 def bounded_json(data: bytes, *, where: str, limits: Limits) -> Any:
