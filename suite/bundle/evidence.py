@@ -124,6 +124,8 @@ class Counted:
     source: RowSource
     identical: int = 0
     near: int = 0
+    overruled: int = 0
+    """Of the near rows those whose best id is the captured one and was another in the replay."""
 
     @property
     def index(self) -> CaptureIndex:
@@ -132,11 +134,12 @@ class Counted:
 
     def blocks(self) -> Iterator[RowBlock]:
         """As the source's."""
-        self.identical = self.near = 0
+        self.identical = self.near = self.overruled = 0
         for block in self.source.blocks():
             near = 0 if block.replayed is None else int(block.replayed.sum())
             self.identical += len(block.positions) - near
             self.near += near
+            self.overruled += 0 if block.overruled is None else int(block.overruled.sum())
             yield block
 
 
@@ -146,7 +149,11 @@ def rows_told(reference: Counted, candidate: Counted) -> str:
     if not any(side.near for _, side in sides):
         return "every row bit for bit"
     counts = ", ".join(f"{name} {side.identical:,} rows bit for bit and {side.near:,} near" for name, side in sides)
-    return f"{counts}: of near rows the stored best logits decide, ids exact, floats within {REPLAYED_ABSOLUTE}"
+    overruled = sum(side.overruled for _, side in sides)
+    return (
+        f"{counts} (of near rows the stored best logits decide, ids exact, floats within {REPLAYED_ABSOLUTE}; "
+        f"{overruled:,} of them had another best id when replayed)"
+    )
 
 
 def _labels(ledger: Ledger) -> Labels:

@@ -37,6 +37,8 @@ class RowBlock:
     replayed: NDArray[np.bool_] | None = None
     """[n], true where the row was recomputed on other hardware and is not the captured one bit for bit; None: nowhere.
     Its best logits are the captured ones all the same (see `suite.run.elsewhere`)."""
+    overruled: NDArray[np.bool_] | None = None
+    """[n], true where the captured best logits have another best id than the recomputed row had; None: nowhere."""
 
     def cut(self, start: int, stop: int) -> RowBlock:
         """The probes [start, stop) of this block, without copying."""
@@ -46,6 +48,7 @@ class RowBlock:
             row_sha256=self.row_sha256[start:stop],
             rows=self.rows[start:stop],
             replayed=None if self.replayed is None else self.replayed[start:stop],
+            overruled=None if self.overruled is None else self.overruled[start:stop],
         )
 
 

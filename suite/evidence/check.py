@@ -204,7 +204,7 @@ def _rows(capture: Capture, lock: Lock, heads: Sequence[Path], replay: Replay) -
     names = capture.index.head.sha256s
     for folder in heads:
         if all(head_file(folder, name).is_file() for name in names):
-            return replay(capture, lock, folder)
+            return replay(capture, lock, folder.resolve())
     raise MissingPrerequisite(
         f"the head {names[0][:12]} is not at hand" + (f", nor its {len(names)} shards" if len(names) > 1 else ""),
         hint="get its file from the submitter, or pull a reference pack that has it, and give its folder with --heads",

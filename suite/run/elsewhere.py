@@ -70,9 +70,10 @@ def settle(block: RowBlock, facts: Fingerprint, first: int, *, where: str) -> Ro
     differs = np.array([h != stored.tobytes() for h, stored in zip(hashes, block.row_sha256, strict=True)], dtype=bool)
     if not differs.any():
         return block
-    rows = block.rows.copy()
+    rows, overruled = block.rows.copy(), np.zeros(len(block.rows), dtype=bool)
     for row in np.flatnonzero(differs):
         at = first + int(row)
+        overruled[row] = np.argmax(to_float32(rows[row])) != facts.top_ids[at][0]
         try:
             rows[row] = _restored(rows[row], facts.top_ids[at], facts.top_logits[at], float(facts.logsumexp[at]))
         except _NotNear as error:
@@ -81,7 +82,7 @@ def settle(block: RowBlock, facts: Fingerprint, first: int, *, where: str) -> Ro
                 where=where,
                 hint="the head or the hidden states are not those of the capture: pull its pack again",
             ) from error
-    return replace(block, rows=rows, replayed=differs)
+    return replace(block, rows=rows, replayed=differs, overruled=overruled)
 
 
 class _NotNear(Exception):

@@ -119,3 +119,19 @@ def test_facts_of_a_capture_run_over_its_chunks(tmp_path):
     assert facts.top_ids.shape == (29, 64)
     assert facts.top_logits.dtype == np.uint16
     assert len(stored.capture.index.chunks) == 3
+
+
+def test_rows_whose_best_id_is_the_captured_one_and_not_the_replays_are_told():
+    block, facts = captured()
+    rows = block.rows.copy()
+    first, second = facts.top_ids[2][:2]
+    rows[2, second] = rows[2, first]
+    rows[2, first] -= 1
+    captured_rows = block.rows.copy()
+    captured_rows[2, second] = captured_rows[2, first] - 1
+    again = facts_of(captured_rows)
+    block = replace(block, rows=rows, row_sha256=again.pop("row_sha256"))
+    settled = settle(block, Fingerprint(**again), 0, where="capture")
+    assert settled.overruled.tolist() == [False, False, True, False]
+    assert settled.replayed.tolist() == [False, False, True, False]
+    assert settled.cut(2, 3).overruled.tolist() == [True]
