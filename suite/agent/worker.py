@@ -77,7 +77,7 @@ class _Capture:
         self.nll_sum = 0.0
         self.nll_count = 0
         self.current: tuple[Step, torch.Tensor] | None = None
-        self._enough = max(self.rows_per_gemm, min(_HELD_ROWS, spec["chunk_rows"]))
+        self._enough: int = max(self.rows_per_gemm, min(_HELD_ROWS, spec["chunk_rows"]))
         self.held: list[tuple[torch.Tensor, np.ndarray[Any, Any]]] = []
         self.held_rows = 0
         self.streaming: StreamingScores | None = None
