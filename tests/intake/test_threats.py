@@ -1,11 +1,16 @@
 """Every hostile fixture is refused, with the code of its threat and a message of its own."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+from suite.intake.bundles import _VERIFY_CODES
 from suite.intake.examine import examine
 from tests.intake import sent_threats  # noqa: F401 - adds to THREATS
 from tests.intake.threats import THREATS, Scene
 
+ROOT = Path(__file__).parent.parent.parent
 UNUSABLE = {"nothing-here", "not-an-archive"}
 
 
@@ -30,3 +35,13 @@ def test_refused(name, scene, tmp_path):
 def test_there_are_many():
     assert len(THREATS) >= 30
     assert len({code for code, _ in THREATS.values()}) >= 60
+
+
+def test_documented():
+    """docs/intake.md lists every code that a fixture shows, and every one that the source names."""
+    text = (ROOT / "docs" / "intake.md").read_text()
+    listed = set(re.findall(r"`([a-z0-9-]+)`", text))
+    source = "".join(path.read_text() for path in (ROOT / "suite" / "intake").glob("*.py"))
+    named = set(re.findall(r"(?:Refused|Unusable|_ended|_coded)\(\s*\"([a-z0-9-]+)\"", source))
+    assert {code for code, _ in THREATS.values()} | named | set(_VERIFY_CODES.values()) <= listed
+    assert len(named) > 60
