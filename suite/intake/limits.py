@@ -28,7 +28,7 @@ class Limits:
     """Of a whole path as UTF-8."""
     part_bytes: int = 180
     """Of one part of a path as UTF-8."""
-    json_bytes: int = 64 * _MIB
+    json_bytes: int = 32 * _MIB
     json_values: int = 1_500_000
     """Objects, arrays, keys and plain values together."""
     json_depth: int = 32

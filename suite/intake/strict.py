@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,11 @@ from suite.intake.refusal import Refused
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _NUMBER = re.compile(rb"[-+.0-9eE]+")
 _WHOLE = re.compile(rb"(?<![.0-9eE+-])-?[0-9]{19,}(?![.0-9eE])")
-_KEEP_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_ALL_BUT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _INTEGER_BITS = 63
-# Direction marks, and what a terminal or a page would act on.
-_CONTROL = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# Control characters other than tab and line breaks, surrogates, separators of lines and paragraphs, directions.
+_ACTS = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{''.join(sorted(_DIRECTION))}]")
 _MARKUP = re.compile(r"<[a-zA-Z/!?]|&(#[0-9xX]|[a-zA-Z]+;)|javascript:|\]\(", re.IGNORECASE)
 
 
@@ -56,9 +55,11 @@ def _check_shape(data: bytes, where: str, limits: Limits) -> None:
     values = 1 + sum(map(rest.count, (b",", b":", b"[", b"{")))
     if values > limits.json_values:
         raise Refused("json-values", f"about {values:,} values; at most {limits.json_values:,}", where=where)
-    brackets = np.frombuffer(rest.translate(None, _KEEP_BRACKETS), dtype=np.uint8)
-    steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1)
-    depth = int(np.cumsum(steps).max(initial=0))
+    brackets = np.frombuffer(rest.translate(None, _ALL_BUT_BRACKETS), dtype=np.uint8)
+    opening = (brackets == ord("[")) | (brackets == ord("{"))
+    if 2 * int(opening.sum()) != brackets.size:
+        raise Refused("not-json", "brackets that do not match", where=where)
+    depth = int(np.cumsum(np.where(opening, np.int8(1), np.int8(-1)), dtype=np.int32).max(initial=0))
     if depth > limits.json_depth:
         raise Refused("json-depth", f"nested {depth:,} deep; at most {limits.json_depth}", where=where)
     longest = max((match.end() - match.start() for match in _NUMBER.finditer(rest)), default=0)
@@ -108,14 +109,10 @@ def check_text(text: str, *, where: str) -> None:
     Raises:
         Refused: the first such character, by its number.
     """
-    if text.isascii() and text.isprintable():
+    found = _ACTS.search(text)
+    if found is None:
         return
-    for place, character in enumerate(text, 1):
-        if character in _DIRECTION:
-            raise Refused(
-                "text-direction", f"character {place} (U+{ord(character):04X}) turns the direction of text", where=where
-            )
-        if character not in "\n\r\t" and unicodedata.category(character) in _CONTROL:
-            raise Refused(
-                "text-control", f"character {place} (U+{ord(character):04X}) is a control character", where=where
-            )
+    place = f"character {found.start() + 1} (U+{ord(found.group()):04X})"
+    if found.group() in _DIRECTION:
+        raise Refused("text-direction", f"{place} turns the direction of text", where=where)
+    raise Refused("text-control", f"{place} is a control character", where=where)
