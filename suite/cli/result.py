@@ -159,16 +159,19 @@ def index(results: Path) -> None:
 @result.command()
 @_RESULTS
 @click.option("--since", metavar="COMMIT", help="Refuse everything but whole additions since then.")
+@click.option("--names-only", is_flag=True, help="With --since: compare names and kinds, and open no file.")
 @click.option("--keys-may-change", is_flag=True, help="For maintainers: trusted-keys.json may have changed.")
 @_JSON
-def check(results: Path, since: str | None, keys_may_change: bool, as_json: bool) -> None:
+def check(results: Path, since: str | None, names_only: bool, keys_may_change: bool, as_json: bool) -> None:
     """Check that a results folder holds together, that its index is current and, with --since, what was added.
 
     Prints the additions, one a line, for `suite intake`. Exit code 5 if anything is wrong.
     """
     from suite.results.check import check_results
 
-    report = check_results(results, since=since, keys_may_change=keys_may_change)
+    if names_only and since is None:
+        raise InvalidInput("compares with no commit", where="--names-only", hint="add --since COMMIT")
+    report = check_results(results, since=since, names_only=names_only, keys_may_change=keys_may_change)
     if as_json:
         value = {
             "schema_version": 1,
@@ -195,10 +198,10 @@ def _notice(
 
     from pydantic import ValidationError
 
-    from suite.records import first_problem, timestamp
+    from suite.records import first_problem
     from suite.results.choose import choose_result
     from suite.results.load import load_results
-    from suite.results.notice import Notice, write_notice
+    from suite.results.notice import Notice, next_moment, write_notice
 
     loaded = load_results(results, published_only=True)
     chosen = choose_result(loaded, named)
@@ -208,7 +211,7 @@ def _notice(
     try:
         notice = Notice(
             kind=kind,
-            created=timestamp(datetime.now(UTC)),
+            created=next_moment(chosen.notices, datetime.now(UTC)),
             bundle_id=chosen.bundle_id,
             record_sha256=chosen.record_sha256,
             why=why,

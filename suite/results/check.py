@@ -26,12 +26,15 @@ class ResultsReport:
     num_results: int
 
 
-def check_results(results: Path, *, since: str | None = None, keys_may_change: bool = False) -> ResultsReport:
+def check_results(
+    results: Path, *, since: str | None = None, names_only: bool = False, keys_may_change: bool = False
+) -> ResultsReport:
     """Check a results folder and, with a commit, that since then it was only added to.
 
     Args:
         results: The folder.
         since: A commit, branch or tag of the checkout that the folder lies in; None for no comparison.
+        names_only: Look at names and kinds of files, and open none.
         keys_may_change: Whether `trusted-keys.json` may have changed since.
 
     Raises:
@@ -45,7 +48,7 @@ def check_results(results: Path, *, since: str | None = None, keys_may_change: b
         problems += history.problems
         added = history.added
     # What is not a plain file at a known place is not opened.
-    if problems:
+    if problems or names_only:
         return ResultsReport(problems=tuple(problems), added=added, num_results=0)
     loaded = load_results(results, published_only=True)
     for result in loaded.results:

@@ -6,6 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from suite.bundle.find import find_bundles
+from suite.bundle.schema import RECORD_NAME
 from suite.errors import InvalidInput, MissingPrerequisite, SuiteError
 
 
@@ -15,6 +17,23 @@ def known_files(results: Path) -> frozenset[str] | None:
         return frozenset(names(git(results, "ls-files", "-z", "--", ".")))
     except SuiteError:
         return None
+
+
+def published_bundles(results: Path) -> list[Path]:
+    """Folders of the bundles right below a results folder; in a checkout those alone that git knows.
+
+    What else lies there a person measured, perhaps to submit it.
+    """
+    return known_bundles(results, known_files(results))
+
+
+def known_bundles(results: Path, known: frozenset[str] | None) -> list[Path]:
+    """Folders of the bundles right below a results folder whose record is one of these files; None for all."""
+    return [
+        folder
+        for folder in find_bundles(results)
+        if known is None or (folder / RECORD_NAME).relative_to(results).as_posix() in known
+    ]
 
 
 def unknown_files(results: Path) -> list[str]:

@@ -9,12 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from suite.bundle.find import find_bundles, folders_in
+from suite.bundle.find import folders_in
 from suite.bundle.read import open_bundle
-from suite.bundle.schema import RECORD_NAME
 from suite.errors import VerificationFailed
 from suite.results.attestation import Attested, read_attestations
-from suite.results.git import known_files
+from suite.results.git import known_bundles, known_files
 from suite.results.notice import Notice, read_notices
 from suite.results.tier import Tier, tier_of
 from suite.results.trusted import TrustedKeys, read_trusted
@@ -156,9 +155,7 @@ class _Plain:
 
 
 def _plain(results: Path, known: frozenset[str] | None) -> Iterator[_Plain]:
-    for folder in find_bundles(results):
-        if known is not None and (folder / RECORD_NAME).relative_to(results).as_posix() not in known:
-            continue
+    for folder in known_bundles(results, known):
         bundle = open_bundle(folder)
         if bundle.record.name != folder.parent.name:
             raise VerificationFailed(f"the folder is not called {bundle.record.name}", where=str(folder.parent))

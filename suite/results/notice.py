@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -12,7 +14,7 @@ from suite.capture.index import Sha256
 from suite.errors import InvalidInput, VerificationFailed
 from suite.files import pretty_json, read_regular, write_atomic
 from suite.plain_text import PlainText
-from suite.records import parse_strictly
+from suite.records import parse_strictly, timestamp
 from suite.results.layout import NOTICES
 
 SCHEMA_VERSION = 1
@@ -50,6 +52,14 @@ class Notice(BaseModel):
     def to_bytes(self) -> bytes:
         """The content of its file."""
         return pretty_json(self.model_dump(mode="json"))
+
+
+def next_moment(notices: Sequence[Notice], now: datetime) -> str:
+    """`created` of one more notice of a bundle: now, or just after the latest of those that it has."""
+    latest = max((notice.created for notice in notices), default="")
+    if timestamp(now) > latest:
+        return timestamp(now)
+    return timestamp(datetime.fromisoformat(latest) + timedelta(seconds=1))
 
 
 def parse_notice(data: bytes, *, where: str) -> Notice:

@@ -118,7 +118,11 @@ class Repository:
         """Commit the results folder; returns the commit."""
         if new:
             self.git("init", "--quiet", "--initial-branch=main")
-        self.git("add", "--all", "results")
+        return self.commit_only("results")
+
+    def commit_only(self, *paths: str) -> str:
+        """Commit what stands at these paths; returns the commit."""
+        self.git("add", "--all", *paths)
         self.git("commit", "--quiet", "--message=results")
         return self.git("rev-parse", "HEAD").strip()
 

@@ -1,4 +1,5 @@
 import contextlib
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -6,7 +7,7 @@ from hypothesis import strategies as st
 
 from suite.errors import InvalidInput, SuiteError, VerificationFailed
 from suite.files import pretty_json
-from suite.results.notice import Notice, parse_notice, read_notices
+from suite.results.notice import Notice, next_moment, parse_notice, read_notices
 
 FIELDS = {
     "schema_version": 1,
@@ -33,6 +34,16 @@ def test_a_second_notice_of_the_same_second_is_refused(repository):
     with pytest.raises(InvalidInput, match="exists already"):
         repository.notice(bundle, why="something else")
     assert path.read_bytes() == before
+
+
+def test_two_notices_of_one_moment_stand_one_after_the_other(repository):
+    now = datetime(2026, 4, 1, tzinfo=UTC)
+    bundle = repository.bundle()
+    repository.notice(bundle, seconds=3)
+    found = read_notices(repository.results)
+    assert next_moment((), now) == "2026-04-01T00:00:00Z"
+    assert next_moment(found, now) == "2026-04-01T00:00:04Z"
+    assert next_moment(found, datetime(2026, 5, 1, tzinfo=UTC)) == "2026-05-01T00:00:00Z"
 
 
 def test_a_notice_under_another_name_is_refused(repository):

@@ -1,0 +1,104 @@
+"""The walk of docs/community.md, by the commands that stand there, each state seen in the list of results."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from suite.bundle.redact import Private
+from suite.bundle.write import write_bundle
+from tests.bundle.world import World
+
+ROOT = Path(__file__).parent.parent.parent
+BLOCKS = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / "community.md").read_text(encoding="utf-8"), re.M | re.S)
+SITE = next(block for block in BLOCKS if "site build" in block)
+
+
+@pytest.fixture
+def checkout(repository):
+    """A checkout with one published bundle, and one that was measured there and git does not know."""
+    repository.bundle("published")
+    (repository.root / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "results", repository.root / ".ci" / "results")
+    repository.trust()
+    shell(repository, "suite result index")
+    repository.commit(new=True)
+    repository.git("switch", "--quiet", "--create", "change")
+    world = World(root=repository.root / "home")
+    parts = replace(world.parts("cpu-kv-fp8"), engine_log="loaded\n", private=Private())
+    write_bundle(parts, results=repository.results)
+    return repository
+
+
+def shell(repository, block, *, code=0):
+    """Run lines as a person would, who says yes."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "SUITE_HOME": str(repository.root / "home"),
+        "COLUMNS": "200",
+    }
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block],
+        cwd=repository.root,
+        env=environment,
+        input="y\n",
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == code, f"{block}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def state(repository):
+    """What `suite result list --json` says of the submission."""
+    listed = json.loads(shell(repository, "suite result list --json").stdout)["results"]
+    (found,) = [one for one in listed if one["bundle_id"].startswith("cpu-kv-fp8/")]
+    return found
+
+
+def test_the_walk_by_documented_commands_alone(checkout):
+    blocks = iter(block for block in BLOCKS if block != SITE)
+    shell(checkout, next(blocks))
+    told = shell(checkout, next(blocks)).stderr
+    assert "THE SESSION'S TEXT" in told
+    assert "Shall all this become public?" in told
+    submitted = state(checkout)
+    assert (submitted["origin"], submitted["tier"], submitted["withdrawn"]) == ("submitted", "self-reported", False)
+    assert submitted["licence"] == "Apache-2.0"
+    assert len(submitted["signers"]) == 1
+
+    checkout.commit_only("results/submissions", "results/index.json")
+    taken_in = shell(checkout, next(blocks)).stdout
+    assert taken_in.count("accepted: submission of cpu-kv-fp8/") == 2
+
+    shell(checkout, next(blocks))
+    attested = state(checkout)
+    assert [one["found"] for one in attested["attestations"]] == ["11 of 11 rows"]
+    assert attested["tier"] == "self-reported"
+    assert "consistent" in shell(checkout, next(blocks)).stdout
+    assert state(checkout)["tier"] == "consistent"
+    # Keys are for maintainers to merge; what follows is one more pull request.
+    checkout.commit_only("results/attestations", "results/trusted-keys.json", "results/index.json")
+    checkout.git("branch", "--force", "main", "HEAD")
+
+    shell(checkout, next(blocks))
+    corrected = state(checkout)
+    assert [notice["kind"] for notice in corrected["notices"]] == ["correction"]
+    assert (corrected["tier"], corrected["withdrawn"]) == ("consistent", False)
+
+    shell(checkout, next(blocks))
+    withdrawn = state(checkout)
+    assert withdrawn["withdrawn"]
+    assert [notice["kind"] for notice in withdrawn["notices"]] == ["correction", "withdrawal"]
+    assert list(blocks) == []
+
+    index = json.loads((checkout.results / "index.json").read_bytes())["results"]
+    assert withdrawn in index
+    assert [one["bundle_id"].partition("/")[0] for one in index] == ["cpu-kv-fp8", "published"]
