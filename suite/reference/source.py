@@ -17,7 +17,15 @@ from suite.errors import InvalidInput, MissingPrerequisite, SuiteError, Verifica
 
 _TIMEOUT_SECONDS = 60
 _ABSENT = (401, 403, 404, 410)
-_EXTRAS = {"s3": "suite[s3]", "s3a": "suite[s3]", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs", "hf": ""}
+_EXTRAS = {
+    "s3": "suite[s3]",
+    "s3a": "suite[s3]",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "abfs": "adlfs",
+    "az": "adlfs",
+    "hf": "",
+}
 
 
 class Absent(MissingPrerequisite):
