@@ -268,15 +268,10 @@ def _list_indexed(index_file: Path | None, as_json: bool) -> None:
 
 def _kept_signers(stored: StoredReference) -> tuple[str, ...]:
     """Who signed a pulled pack, from the statement that came with it."""
-    from suite.files import sha256_bytes
-    from suite.reference.schema import RECORD_NAME
-    from suite.reference.signature import KEPT_SIGNATURE_NAME, parse_signature
+    from suite.reference.signature import kept_signature
 
-    path = stored.capture.folder / KEPT_SIGNATURE_NAME
-    if not path.is_file():
-        return ()
-    digest = sha256_bytes((stored.capture.folder / RECORD_NAME).read_bytes())
-    return parse_signature(path.read_bytes(), digest=digest, where=str(path)).key_ids
+    signed = kept_signature(stored.capture.folder)
+    return () if signed is None else signed.key_ids
 
 
 def _by(signer: str | None) -> str:

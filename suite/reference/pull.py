@@ -21,7 +21,7 @@ from suite.reference.checkpoint import checkpoint_files
 from suite.reference.head import fetch_head
 from suite.reference.reader import Reader, open_pack
 from suite.reference.schema import RECORD_NAME, Member, PackRecord
-from suite.reference.signature import KEPT_SIGNATURE_NAME, read_signature, require_signer
+from suite.reference.signature import KEPT_SIGNATURE_NAME, kept_signature, read_signature, require_signer
 from suite.reference.store import LOCK_NAME, StoredReference, head_file, open_stored, pack_folder
 from suite.runtime.process import free_bytes
 from suite.signing.statement import Signed
@@ -98,17 +98,17 @@ def pull(
         head = _head_of(reader, source, signers)
         target = _target(captures, head.record)
         if target.is_dir():
-            return _pulled(target, head, new=False)
+            return _pulled(target, head, signers, new=False)
         staging = _staging(home, source)
         with only_process(staging.with_name(f".{staging.name}.lock"), observer):
             if target.is_dir():  # another process pulled it meanwhile
-                return _pulled(target, head, new=False)
+                return _pulled(target, head, signers, new=False)
             _fetch(reader, staging, captures / "heads", observer)
             _fetch_heads(head, staging, captures / "heads", checkpoint, home, observer)
             _check(staging, captures / "heads", reader, observer)
             write_atomic(staging / _SOURCE_NAME, canonical_json({"schema_version": 1, "source": reader.name}))
             _import(staging, target, captures / "heads")
-    return _pulled(target, head, new=True)
+    return _pulled(target, head, signers, new=True)
 
 
 def verify(
@@ -150,11 +150,20 @@ def _head_of(reader: Reader, source: str, signers: Collection[str]) -> PackHead:
     return PackHead(record=reader.record, lock=lock, digest=digest, signed=signed)
 
 
-def _pulled(target: Path, head: PackHead, *, new: bool) -> Pulled:
-    """What the store holds now; a signature that came with the pack is kept beside it."""
-    if head.signed is not None:
-        write_atomic(target / KEPT_SIGNATURE_NAME, head.signed.to_bytes())
-    return Pulled(stored=open_stored(target), digest=head.digest, signed=head.signed, new=new)
+def _pulled(target: Path, head: PackHead, signers: Collection[str], *, new: bool) -> Pulled:
+    """What the store holds now; a signature that came with the pack is kept beside it.
+
+    Two packs of one capture (with and without its head, say) have one place in the store, and the first keeps it.
+    """
+    stored = open_stored(target)
+    digest = digest_of((target / RECORD_NAME).read_bytes())
+    if digest == head.digest:
+        if head.signed is not None:
+            write_atomic(target / KEPT_SIGNATURE_NAME, head.signed.to_bytes())
+        return Pulled(stored=stored, digest=digest, signed=head.signed, new=new)
+    signed = kept_signature(target)
+    require_signer(signed, signers, where=str(target), hint="it came with another pack: remove it, then pull again")
+    return Pulled(stored=stored, digest=digest, signed=signed, new=new)
 
 
 def _target(captures: Path, record: PackRecord) -> Path:

@@ -111,7 +111,26 @@ def required_signers(named: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def require_signer(signed: Signed | None, signers: Collection[str], *, where: str) -> None:
+def kept_signature(folder: Path) -> Signed | None:
+    """The statement that came with a pack of the capture store; None where nobody signed it, or it was made here.
+
+    Raises:
+        VerificationFailed: it does not hold, or is not over this pack.
+    """
+    path = folder / KEPT_SIGNATURE_NAME
+    data = read_small(str(path), limit_bytes=ENVELOPE_LIMIT_BYTES)
+    if data is None:
+        return None
+    return parse_signature(data, digest=digest_of((folder / RECORD_NAME).read_bytes()), where=str(path))
+
+
+def require_signer(
+    signed: Signed | None,
+    signers: Collection[str],
+    *,
+    where: str,
+    hint: str = "do not use this pack, unless you know why its signature is absent",
+) -> None:
     """Refuse a pack that none of `signers` signed; no signers, no requirement.
 
     Raises:
@@ -123,5 +142,5 @@ def require_signer(signed: Signed | None, signers: Collection[str], *, where: st
     raise VerificationFailed(
         f"signed by {by}, and not by {' or '.join(signers)}",
         where=where,
-        hint="do not use this pack, unless you know why its signature is absent",
+        hint=hint,
     )

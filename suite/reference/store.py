@@ -7,7 +7,7 @@ machines may lie side by side, and none is ever counted as a fresh start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,10 +105,19 @@ def differences(manifest: Manifest, lock: Lock, candidate: Lock | None = None) -
     return found
 
 
-def find_reference(captures: Path, manifest: Manifest, candidate: Lock) -> StoredReference | None:
-    """The stored capture of a reference at the candidate's positions; one made here before one that was pulled."""
+def find_reference(
+    captures: Path, manifest: Manifest, candidate: Lock, *, accepts: Callable[[StoredReference], bool] = lambda _: True
+) -> StoredReference | None:
+    """The stored capture of a reference at the candidate's positions; one made here before one that was pulled.
+
+    Args:
+        captures: The capture store.
+        manifest: The reference manifest.
+        candidate: Lock of what is compared with it.
+        accepts: Whether a capture that fits may be taken.
+    """
     for stored in stored_references(captures):
-        if not differences(manifest, stored.lock, candidate):
+        if not differences(manifest, stored.lock, candidate) and accepts(stored):
             return stored
     return None
 

@@ -14,7 +14,7 @@ from suite.manifest.schema import Manifest
 from suite.observer import Observer
 from suite.reference.index import IndexedPack, require_as_indexed
 from suite.reference.pull import PackHead, peek, pull
-from suite.reference.signature import require_signer
+from suite.reference.signature import kept_signature, require_signer
 from suite.reference.store import StoredReference, differences, find_reference
 from suite.run.captures import Store
 from suite.run.replayed import replay_in, replay_with
@@ -72,7 +72,7 @@ def reference_without_model(
     Raises:
         InvalidInput, MissingPrerequisite, VerificationFailed: a pack cannot be used; see `suite.reference.pull.pull`.
     """
-    stored = find_reference(store.captures, manifest, candidate.lock)
+    stored = find_reference(store.captures, manifest, candidate.lock, accepts=packs.accepts)
     if stored is None:
         stored = packs.take(manifest, candidate.lock, observer)
     if stored is None:
@@ -140,10 +140,17 @@ class Packs:
                 continue
             require_as_indexed(pack, head)
             if not differences(manifest, head.lock, candidate):
-                required = (pack.signer,) if pack.signer is not None else ()
+                required = self.signers if pack.signer is None else (pack.signer,)
                 require_signer(head.signed, required, where=pack.url)
-                return pull(pack.url, home=self.home, signers=self.signers, observer=observer).stored
+                return pull(pack.url, home=self.home, signers=required, observer=observer).stored
         return None
+
+    def accepts(self, stored: StoredReference) -> bool:
+        """Whether a stored capture may be taken: made here, or signed by one who is required."""
+        if not self.signers or stored.pack is None:
+            return True
+        signed = kept_signature(stored.capture.folder)
+        return signed is not None and not set(self.signers).isdisjoint(signed.key_ids)
 
     def require_used(self) -> None:
         """Refuse given packs that were looked into and fitted nothing.

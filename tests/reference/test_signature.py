@@ -1,6 +1,7 @@
 """Statements beside packs: checked wherever the pack is read, required where a user says so."""
 
 import json
+import shutil
 
 import pytest
 from click.testing import CliRunner
@@ -8,14 +9,20 @@ from click.testing import CliRunner
 from suite.cli.main import cli
 from suite.errors import InvalidInput, VerificationFailed
 from suite.files import sha256_bytes
+from suite.manifest.load import load_manifest
+from suite.reference.pack import write_pack
 from suite.reference.pull import peek, pull, verify
 from suite.reference.signature import (
     KEPT_SIGNATURE_NAME,
+    kept_signature,
     required_signers,
     sign_pack,
     signature_of,
 )
+from suite.reference.store import find_reference
+from suite.run.reference import Packs
 from suite.signing import new_key, sign_subjects
+from tests.reference.checkpoint import capture_of, checkpoint, lock_of
 from tests.reference.server import serve
 from tests.reference.world import folder_of, packed, stored_state
 
@@ -167,3 +174,36 @@ def test_the_commands_sign_require_and_list(tmp_path, monkeypatch):
     assert f"signed by {key_id}" in taken.stdout
     assert json.loads(run("reference", "list", "--json").stdout)["references"][0]["signers"] == [key_id]
     assert "pack, ed25519:" in run("reference", "list").stdout
+
+
+def test_two_packs_of_one_capture_share_a_place_and_no_signature(tmp_path, home, key):
+    model = checkpoint(tmp_path / "model")
+    stored = capture_of(tmp_path / "maker", lock_of(tmp_path, model))
+    heads = tmp_path / "maker" / "captures" / "heads"
+    whole, small = tmp_path / "whole.tar", tmp_path / "small.tar"
+    write_pack(stored, heads=heads, out=whole)
+    write_pack(stored, heads=heads, out=small, checkpoint=model)
+    sign_pack(str(small), key)
+    first = pull(str(whole), home=home)
+    again = pull(str(small), home=home)
+    assert (again.new, again.digest, again.signed) == (False, first.digest, None)
+    assert kept_signature(first.stored.capture.folder) is None
+    with pytest.raises(VerificationFailed, match=r"signed by nobody(.|\n)*came with another pack"):
+        pull(str(small), home=home, signers=[key.key_id])
+    shutil.rmtree(first.stored.capture.folder)
+    assert pull(str(small), home=home, signers=[key.key_id], checkpoint=str(model)).new
+
+
+def test_a_run_that_requires_a_signature_takes_no_unsigned_capture_of_the_store(pack, home, key, tmp_path):
+    unsigned = pull(str(pack), home=home).stored
+    assert Packs(home=home).accepts(unsigned)
+    assert not Packs(home=home, signers=[key.key_id]).accepts(unsigned)
+    sign_pack(str(pack), key)
+    pull(str(pack), home=home)
+    assert Packs(home=home, signers=[key.key_id]).accepts(unsigned)
+    assert not Packs(home=home, signers=["ed25519:" + "0" * 64]).accepts(unsigned)
+    manifest = load_manifest(tmp_path / "manifests" / "sample.yaml")
+    found = find_reference(home / "captures", manifest, unsigned.lock)
+    assert found.capture.folder == unsigned.capture.folder
+    others = Packs(home=home, signers=["ed25519:" + "0" * 64])
+    assert find_reference(home / "captures", manifest, unsigned.lock, accepts=others.accepts) is None
