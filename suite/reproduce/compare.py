@@ -171,8 +171,8 @@ def _contradictions(theirs: Columns, ours: Columns, same_rows: NDArray[np.bool_]
     if first is None:
         return wrong, ""
     row, name = first
-    told, here = (_shown(columns[name][row]) for columns in (theirs, ours))
-    return wrong, f"position {int(ours['position'][row])}: {name} is {told}, the run gives {here}"
+    told, found = (_shown(columns[name][row]) for columns in (theirs, ours))
+    return wrong, f"position {int(ours['position'][row])}: {name} is {told}, the run gives {found}"
 
 
 def _shown(value: object) -> str:
