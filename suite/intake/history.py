@@ -188,13 +188,10 @@ class History:
 def read_known(results: Path, *, but: Path) -> tuple[Known, ...]:
     """Every bundle of a results folder, of the maintainers and submitted, but those at or below `but`.
 
-    What cannot be read there is passed over: `suite result check` speaks of it.
+    In a checkout those of the maintainers are the ones that git knows: what else lies there a person measured, perhaps
+    to submit it. What cannot be read is passed over: `suite result check` speaks of it.
     """
-    own = [
-        (folder, folder)
-        for folder in published_bundles(results)
-        if folder.parent.name not in (SUBMISSIONS, ATTESTATIONS)
-    ]
+    own = [(folder, folder) for folder in published_bundles(results)]
     for outer in (SUBMISSIONS, ATTESTATIONS):
         for sent in folders_in(results / outer):
             own += [(folder, sent) for folder in find_bundles(sent / BUNDLE_FOLDER)]

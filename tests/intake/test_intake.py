@@ -88,6 +88,18 @@ def test_submission_archive_in_its_place(bundle, results, tmp_path):
     assert [finding.code for finding in take_in(path, results=results).findings] == ["duplicate"]
 
 
+def test_a_bundle_of_ones_own_beside_the_submission(bundle, results, keys):
+    """In a checkout only what git knows is published; elsewhere everything is."""
+    shutil.copytree(bundle, results / bundle.parent.name / bundle.name)
+    folder = submission(results / "submissions", bundle, keys[0])
+    assert [finding.code for finding in take_in(folder, results=results).findings] == ["re-signed"]
+    for command in (["init", "-q"], ["add", "h200-smollm2-chunk512"]):
+        subprocess.run(["git", *command], cwd=results, check=True)
+    assert take_in(folder, results=results).accepted
+    subprocess.run(["git", "add", bundle.parent.name], cwd=results, check=True)
+    assert [finding.code for finding in take_in(folder, results=results).findings] == ["re-signed"]
+
+
 def test_attestations(bundle, results, keys, tmp_path):
     known = next((results / "h200-smollm2-chunk512").iterdir())
     assert take_in(attestation(tmp_path / "a", known, keys[0]), results=results).accepted
