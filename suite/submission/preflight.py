@@ -17,6 +17,8 @@ from suite.submission.schema import CommitmentNote, EvidencePacks
 from suite.submission.secrets import Suspicion, suspicions_in, suspicions_in_session
 from suite.workload.session import Session
 
+UNLICENSED = "private"
+"""Licence of a session as it is imported or recorded, until its owner says another."""
 _SHOWN = 12
 
 
@@ -123,6 +125,12 @@ def _licence(terms: Terms, session: Session | None) -> str:
                 "nothing says under which licence it becomes public", where="--licence", hint="for instance CC-BY-4.0"
             )
         return terms.licence
+    if session.licence == UNLICENSED:
+        raise InvalidInput(
+            "its licence is `private`: nobody has said that its text may be published",
+            where=session.name,
+            hint="set `licence` in the session if it may, and run again; --private publishes counts and sums alone",
+        )
     if terms.licence not in (None, session.licence):
         raise InvalidInput(
             f"the session's own licence is {session.licence}",

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from suite.bundle.schema import RECORD_NAME
+from suite.errors import InvalidInput
 from suite.folders import whole_folder
 from suite.intake.intake import take_in
-from suite.records import timestamp
+from suite.records import first_problem, timestamp
 from suite.signing import STATEMENT_NAMES, SigningKey, sign_folder
 from suite.submission.archive import require_archive_name, write_archive
 from suite.submission.disclosure import Disclosure, disclosures, evidence_disclosures
@@ -65,7 +68,7 @@ def write_submission(
         archive: The archive's file.
 
     Raises:
-        InvalidInput: it exists already.
+        InvalidInput: it exists already, or the licence or the note is none.
         VerificationFailed: intake refuses it.
         MissingPrerequisite: the disk is full; nothing is left behind.
     """
@@ -119,20 +122,25 @@ def _fill(
             shutil.copyfile(bundle.folder / name, target / name, follow_symlinks=False)
         if terms.commitment is not None:
             shutil.copyfile(terms.commitment, folder / COMMITMENT_NAME)
-    submission = Submission(
-        schema_version=1,
-        id=folder.name,
-        kind="private" if terms.private else "full",
-        created=timestamp(now),
-        bundle_id=bundle_id,
-        record_sha256=record.record_sha256,
-        licence=checked.licence,
-        session_public=not terms.private,
-        evidence=terms.evidence,
-        commitment=checked.commitment,
-        submitter=None if key is None else key.key_id,
-        note=terms.note,
-    )
+    try:
+        submission = Submission(
+            schema_version=1,
+            id=folder.name,
+            kind="private" if terms.private else "full",
+            created=timestamp(now),
+            bundle_id=bundle_id,
+            record_sha256=record.record_sha256,
+            licence=checked.licence,
+            session_public=not terms.private,
+            evidence=terms.evidence,
+            commitment=checked.commitment,
+            submitter=None if key is None else key.key_id,
+            note=terms.note,
+        )
+    except ValidationError as error:
+        raise InvalidInput(
+            first_problem(error), where=folder.name, hint="a licence is an SPDX identifier, a note plain words"
+        ) from error
     (folder / SUBMISSION_NAME).write_bytes(submission.to_bytes())
     if key is not None:
         about = {"id": submission.id, "bundle_id": bundle_id, "record_sha256": record.record_sha256}

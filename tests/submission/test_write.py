@@ -2,6 +2,7 @@ import json
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 import pytest
@@ -17,9 +18,11 @@ from suite.submission.preflight import Terms, preflight
 from suite.submission.read import open_submission
 from suite.submission.schema import EvidencePack, EvidencePacks
 from suite.submission.write import write_submission
+from suite.workload.session import Session
 from tests.bundle.world import World
 from tests.results.repository import OWNER_KEY
 
+ROOT = Path(__file__).parent.parent.parent
 NOW = datetime(2026, 3, 5, tzinfo=UTC)
 PUBLIC = Terms(session_public=True, licence="CC-BY-4.0")
 PRIVATE = Terms(private=True, licence="CC-BY-4.0")
@@ -137,6 +140,34 @@ def test_a_licence_is_named(bundle):
     for terms in (Terms(session_public=True), Terms(private=True)):
         with pytest.raises(InvalidInput, match="licence"):
             checked(bundle, terms)
+
+
+def session(licence):
+    """The laboratory's session under another licence."""
+    value = json.loads((ROOT / "workloads" / "netops-lab" / "session-7k.json").read_text(encoding="utf-8"))
+    return Session.model_validate_json(json.dumps(value | {"licence": licence}))
+
+
+@pytest.mark.parametrize(
+    ("licence", "given", "told"),
+    [
+        ("private", None, "may be published"),
+        ("private", "CC0-1.0", "may be published"),
+        ("MIT", "CC0-1.0", "own licence is MIT"),
+    ],
+)
+def test_a_session_at_hand_says_its_licence(bundle, monkeypatch, licence, given, told):
+    monkeypatch.setattr("suite.submission.preflight.find_session", lambda *_: session(licence))
+    with pytest.raises(InvalidInput, match=told):
+        checked(bundle, replace(PUBLIC, licence=given))
+
+
+def test_a_session_at_hand_gives_its_licence_and_is_looked_through(bundle, monkeypatch):
+    monkeypatch.setattr("suite.submission.preflight.find_session", lambda *_: session("Apache-2.0"))
+    monkeypatch.setattr("suite.bundle.verify.find_session", lambda *_: None)
+    found = checked(bundle, replace(PUBLIC, licence=None))
+    assert found.licence == "Apache-2.0"
+    assert not any("session" in warning for warning in found.warnings)
 
 
 def test_a_bundle_that_does_not_hold_is_refused(bundle):
