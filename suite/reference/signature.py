@@ -52,7 +52,7 @@ def sign_pack(source: str, key: SigningKey) -> Path:
     """
     with closing(open_pack(source)) as reader:
         digest = digest_of(reader.record_bytes)
-    target = Path(signature_of(source))
+    target = Path(signature_of(source)).expanduser()
     signed = read_signature(source, digest=digest)
     data = (
         sign_subjects({RECORD_NAME: digest}, key, kind="reference-pack")
