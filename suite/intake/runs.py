@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from suite.bundle.read import Bundle
+from suite.errors import InvalidInput
 from suite.image.facts import FACTS_NAME
 from suite.intake.limits import Limits
 from suite.intake.refusal import Refused
 from suite.intake.stacks import Side
+from suite.records import parse_strictly
+from suite.score.floor import Repeats
 from suite.untyped import as_dict, as_list
 
 _NAME_LINE = re.compile(rb"(?m)^name:[ \t]*['\"]?([a-z0-9][a-z0-9._-]*)['\"]?[ \t]*(?:#.*)?\r?$")
@@ -74,8 +77,11 @@ class RunClaims:
 
     def _check_starts(self) -> str:
         where = "repeats.json"
-        starts = [as_dict(start) for start in as_list(self.bundle.json_object(where).get("starts"))]
-        numbers = [start.get("start") for start in starts]
+        try:
+            starts = parse_strictly(Repeats, self.bundle.read(where), where=where).starts
+        except InvalidInput as error:
+            raise Refused("floor-claim", error.message, where=where) from error
+        numbers = [start.start for start in starts]
         wanted = self.candidate.lock.repeats
         if numbers != list(range(len(numbers))):
             raise Refused(
@@ -101,7 +107,7 @@ class RunClaims:
                 where=where,
                 hint="run all of them: `suite run` without --repeats",
             )
-        indexes = [start.get("index_sha256") for start in starts]
+        indexes = [start.index_sha256 for start in starts]
         if len(set(indexes)) < len(indexes):
             raise Refused("copied-start", "two starts are one and the same capture", where=where)
         return f"{len(numbers)} starts, all of those that the manifest asks for, none left out"

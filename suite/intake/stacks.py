@@ -95,7 +95,6 @@ class StackClaims:
         lock, effective = side.lock, side.effective
         where = side.lock_file
         quantisation = effective.get("quantization")
-        # (code's reason, holds)
         rules = (
             (f"its role is {lock.role}", lock.role in ("reference", "band")),
             (f"its weights are {lock.model.weight_format}", lock.model.weight_format in (None, *UNQUANTISED)),
