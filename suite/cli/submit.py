@@ -136,9 +136,8 @@ def _show(checked: Preflight, submission: Submission, shown: tuple[Disclosure, .
     click.echo(f"as {submission.id}, licence {submission.licence}, ", err=True, nl=False)
     click.echo(f"signed by {submission.submitter}" if submission.submitter else "unsigned", err=True)
     click.echo("\nThis becomes public, and cannot be called back:\n", err=True)
-    width = max(len(f"{one.size_bytes:,}") for one in shown)
     inner = f"/{submission.bundle_id}/"
-    rows = [(one.what.replace(inner, "/…/"), f"{one.size_bytes:>{width},}", one.reveals) for one in shown]
+    rows = [(one.what.replace(inner, "/…/"), f"{one.size_bytes:,}", one.reveals) for one in shown]
     click.echo(plain_table(rows, headers=("file", "bytes", "what it reveals")), err=True)
     for warning in checked.warnings:
         click.echo(f"\nnote: {warning}", err=True)
