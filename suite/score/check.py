@@ -20,6 +20,7 @@ REPLAYED_ABSOLUTE = 0.05
 """The same where either side's row was replayed elsewhere, and only its best logits are those captured."""
 
 _SLACK = 1e-9
+_UNDERFLOW = 1e-300
 _DIVERGENCES = ("kl_ref_cand", "kl_cand_ref", "jsd", "total_variation")
 
 
@@ -126,6 +127,7 @@ def _finite_rules(c: Columns, finite: NDArray[np.bool_], vocab_size: int) -> Ite
         # The most likely token gives the least NLL, and entropy is the mean NLL.
         yield f"nll_{side} is below that of the most likely token", ~finite | (c[f"nll_{side}"] >= bound - _SLACK)
         yield f"entropy_{side} is below -ln of the largest probability", ~finite | (entropy >= bound - _SLACK)
+    yield from _probability_rules(c, finite, vocab_size)
     for name in _DIVERGENCES:
         yield f"{name} is negative", ~finite | (c[name] >= 0)
     yield "jsd is above ln 2", ~finite | (c["jsd"] <= np.log(2) + _SLACK)
@@ -133,12 +135,70 @@ def _finite_rules(c: Columns, finite: NDArray[np.bool_], vocab_size: int) -> Ite
     with np.errstate(invalid="ignore"):
         pinsker = np.sqrt(np.maximum(least, 0) / 2)
     yield "total variation is above sqrt(KL/2)", ~finite | (c["total_variation"] <= pinsker + 1e-6)
+    yield from _divergence_rules(c, finite)
     same = (c["ref_row_sha256"] == c["cand_row_sha256"]).all(axis=1)
     yield "replayed, though both rows are the same", ~(c["replayed"] & same)
     for name in _DIVERGENCES:
         yield f"{name} is not 0 between equal rows", ~finite | ~same | (c[name] == 0)
     for ours, theirs in (("entropy_ref", "entropy_cand"), ("nll_ref", "nll_cand"), ("ref_top1", "cand_top1")):
         yield f"{ours} and {theirs} differ between equal rows", ~finite | ~same | (c[ours] == c[theirs])
+
+
+def _probability_rules(
+    c: Columns, finite: NDArray[np.bool_], vocab_size: int
+) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """What four probabilities say of NLL, entropy and ties."""
+    for side in ("ref", "cand"):
+        ours, theirs = c[f"{side}_p_ref_top1"], c[f"{side}_p_cand_top1"]
+        yield f"{side} has two probabilities of one top-1", ~finite | c["flip"] | (ours == theirs)
+        nll = c[f"nll_{side}"]
+        for top, chance in (("ref_top1", ours), ("cand_top1", theirs)):
+            known = finite & (c["target_id"] == c[top]) & (chance > _UNDERFLOW)
+            with np.errstate(divide="ignore"):
+                near = np.abs(nll + np.log(chance)) <= _SLACK * (1 + nll)
+            yield f"nll_{side} is not -ln of its token's probability", ~known | near
+        best = c[f"{side}_p_{side}_top1"]
+        rest = np.clip(1 - best, _UNDERFLOW, 1)
+        # Largest where all other ids are equally likely.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most = -best * np.log(best) - rest * np.log(rest / (vocab_size - 1))
+        yield (
+            f"entropy_{side} is above what the largest probability leaves",
+            ~finite | (c[f"entropy_{side}"] <= most + 1e-6),
+        )
+    equal = [
+        np.abs(c[f"{side}_p_ref_top1"] - c[f"{side}_p_cand_top1"]) <= 1e-12 * c[f"{side}_p_{side}_top1"]
+        for side in ("ref", "cand")
+    ]
+    yield "tied, and both probabilities differ on either side", ~finite | ~c["tied"] | equal[0] | equal[1]
+
+
+def _divergence_rules(c: Columns, finite: NDArray[np.bool_]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Merging all ids but one into a single event makes no divergence larger (data processing inequality)."""
+    for top in ("ref_top1", "cand_top1"):
+        p, q = c[f"ref_p_{top}"], c[f"cand_p_{top}"]
+        yield (
+            f"total variation is below what {top} alone makes",
+            ~finite | (c["total_variation"] >= np.abs(p - q) - _SLACK),
+        )
+        for name, a, b in (("kl_ref_cand", p, q), ("kl_cand_ref", q, p)):
+            least = _two_outcomes(a, b)
+            yield f"{name} is below what {top} alone makes", ~finite | (c[name] >= least - _SLACK * (1 + least))
+    yield (
+        "jsd is above ln 2 times the total variation",
+        ~finite | (c["jsd"] <= np.log(2) * c["total_variation"] + _SLACK),
+    )
+
+
+def _two_outcomes(p: NDArray[Any], q: NDArray[Any]) -> NDArray[Any]:
+    """A lower bound of KL(p || q) over an event of these probabilities and its opposite.
+
+    Both of q are made larger by more than 1 - q can be wrong by, which makes the result smaller.
+    """
+    p, rest = np.clip(p, _UNDERFLOW, 1), np.clip(1 - p, _UNDERFLOW, 1)
+    with np.errstate(invalid="ignore"):
+        bound: NDArray[Any] = p * np.log(p / (q + 1e-12)) + rest * np.log(rest / (1 - q + 1e-12))
+    return bound
 
 
 def _between(values: NDArray[Any], low: float, high: float) -> NDArray[np.bool_]:

@@ -47,11 +47,18 @@ def test_an_honest_ledger_passes_even_with_an_invalid_row(ledger):
         ("nll_cand", 0, 1e-6, "below that of the most likely"),
         ("entropy_ref", 0, 1.9, "entropy_ref is impossible"),
         ("entropy_ref", 0, 0.0, "entropy_ref is below"),
+        ("ref_p_cand_top1", 1, 0.4, "two probabilities of one top-1"),
+        ("nll_ref", 2, 1.0, "nll_ref is not -ln of its token's probability"),
+        ("entropy_ref", 2, 0.9, "above what the largest probability leaves"),
+        ("tied", 0, True, "tied, and both probabilities differ"),
+        ("total_variation", 0, 0.01, "total variation is below what ref_top1 alone makes"),
+        ("kl_ref_cand", 0, 5.0, "kl_ref_cand is below what ref_top1 alone makes"),
+        ("kl_cand_ref", 0, 4.0, "kl_cand_ref is below what"),
         ("kl_ref_cand", 0, -1e-3, "kl_ref_cand is negative"),
         ("jsd", 0, 0.7, "jsd is above"),
         ("total_variation", 0, 0.999999, "sqrt"),
         ("kl_ref_cand", 1, 1e-9, "not 0 between equal rows"),
-        ("nll_cand", 1, 5.0, "differ between equal rows"),
+        ("entropy_cand", 1, 1.6, "differ between equal rows"),
         ("jsd", 0, np.nan, "not finite exactly where"),
         ("jsd", 3, 0.1, "not finite exactly where"),
         ("ref_top1", 3, 2, "a row that is not finite has scores"),
@@ -65,6 +72,9 @@ def test_every_broken_identity_is_named_with_its_position(ledger, column, row, v
         for name in ("kl_ref_cand", "kl_cand_ref"):
             columns[name] = columns[name].copy()
             columns[name][row] = 0.5
+    if (column, value) == ("tied", True) and row == 0:
+        columns["flip_class"] = columns["flip_class"].astype("<U20")
+        columns["flip_class"][row] = "tied"
     with pytest.raises(VerificationFailed, match=f"position .*{told}"):
         check_ledger(replace(ledger, columns=columns))
 
