@@ -93,12 +93,17 @@ def _claim(out: Path) -> None:
         (out / MARKER).touch()
 
 
-def _site(options: BuildOptions, workers: Workers, cache: Cache, observer: Observer) -> tuple[Site, dict[str, str]]:
-    scanned = scan(options.results, known_groups=cache.groups)
+def _site(
+    options: BuildOptions, workers: Workers, cache: Cache, observer: Observer
+) -> tuple[Site, dict[str, tuple[str, str]]]:
+    scanned = scan(options.results, known_groups=cache.groups, kept=cache)
     groups: dict[str, list[Found]] = {}
     for found in scanned.found:
         groups.setdefault(found.group, []).append(found)
-    keys = {group: key_of("group", [[f.key, f.latest] for f in members]) for group, members in groups.items()}
+    keys = {
+        group: key_of("group", [[f.key, f.latest, f.standing.model_dump(mode="json")] for f in members])
+        for group, members in groups.items()
+    }
     known = {group: cache.facts(key) for group, key in keys.items()}
     missing = [group for group, measured in known.items() if measured is None]
     observer.phase("bundles", total=len(scanned.found), unit="bundles")
@@ -112,7 +117,7 @@ def _site(options: BuildOptions, workers: Workers, cache: Cache, observer: Obser
         observer.advance(len(groups[group]))
     measured_groups = [measured for measured in known.values() if measured is not None]
     site = _assembled(scanned, measured_groups, manifests)
-    return site, {found.key: found.group for found in scanned.found}
+    return site, {found.key: (found.group, found.record_sha256) for found in scanned.found}
 
 
 def _assembled(scanned: Scan, groups: Sequence[Measured], manifests: tuple[ManifestFacts, ...]) -> Site:
@@ -126,6 +131,7 @@ def _assembled(scanned: Scan, groups: Sequence[Measured], manifests: tuple[Manif
         published=load_published(site_folder() / "published"),
         speeds=load_speeds(site_folder() / "speeds"),
         manifests=manifests,
+        private=tuple(sorted(scanned.private, key=lambda p: (p.created, p.bundle_id), reverse=True)),
     )
 
 

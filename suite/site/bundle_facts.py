@@ -28,6 +28,7 @@ from suite.site.facts import (
     WindowFacts,
     plain,
 )
+from suite.site.keys import key_of
 from suite.site.scan import Found
 from suite.stack.receipt_view import first_rank
 from suite.untyped import as_dict, as_text
@@ -51,7 +52,7 @@ def facts_of(entry: Entry, found: Found, intervals: LedgerIntervals) -> BundleFa
     return BundleFacts(
         bundle_id=bundle.bundle_id,
         folder=str(found.folder),
-        key=found.key,
+        key=key_of(found.key, found.standing.model_dump(mode="json")),
         record_sha256=record.record_sha256,
         record_file_sha256=found.record_file_sha256,
         lock_digest=record.lock_digest,
@@ -60,7 +61,8 @@ def facts_of(entry: Entry, found: Found, intervals: LedgerIntervals) -> BundleFa
         name=record.name,
         created=record.created,
         role=lock.role,
-        tier=record.tier,
+        tier=found.standing.tier,
+        standing=found.standing,
         latest=found.latest,
         file_hashes=tuple(sorted(record.files.items())),
         gpu=lock.hardware.gpu or f"{lock.hardware.kind.upper()} {lock.hardware.architecture}",

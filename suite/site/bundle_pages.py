@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,8 @@ from suite.bundle.arbiter import ARBITER_NAME, ArbiterRecord, read_arbiter
 from suite.bundle.read import Bundle
 from suite.bundle.show import settings_table
 from suite.compare.comparison import MUST_NOT
-from suite.errors import SuiteError
+from suite.errors import SuiteError, VerificationFailed
+from suite.files import read_regular, sha256_bytes
 from suite.manifest.lock import Lock
 from suite.sbom.read import BUNDLE_NAME
 from suite.site.answers import answers
@@ -26,11 +27,14 @@ from suite.site.launches import ManifestFacts, command_of
 from suite.site.rendering import Renderer
 from suite.site.reopen import reopened
 from suite.site.slugs import slug
+from suite.site.standing import PrivateFacts, Standing
 from suite.stack.receipt_view import first_rank
 
 LOG_NAME = "engine.log"
 LOG_SHOWN = 24_000
 """Characters of the engine's log on the page; the whole of it can be downloaded."""
+ATTESTATION_NAME = "attestation.json"
+_MOST_ATTESTATION_BYTES = 64 << 10
 _MOST_GROUPS = 120
 _BOOLEANS = {"True": "true", "False": "false"}
 """As manifests and locks write them."""
@@ -63,21 +67,31 @@ class BundlePages:
         """Pages and files."""
         manifests = {manifest.name: manifest for manifest in site.manifests}
         rows = {row.bundle_id: row for cohort in site.cohorts for row in cohort.rows}
-        newer = {bundle.name: bundle.page for bundle in site.bundles if bundle.latest}
+        newer = {(b.standing.owner, b.name): b.page for b in site.bundles if b.latest}
+        by_record = {b.record_sha256: b.page for b in site.everything}
+        pages = {b.bundle_id: b.page for b in site.everything}
         for bundle in site.bundles:
             links = tuple(link for section in self._linked for link in section.links(bundle))
-            manifest = manifests.get(bundle.name)
+            # A name says nothing of a stack that someone else ran.
+            manifest = manifests.get(bundle.name) if bundle.standing.origin == "own" else None
             known = {b.bundle_id: site.by_id[b.bundle_id].page for b in bundle.band if b.bundle_id in site.by_id}
             view = _View(
                 facts=bundle,
                 row=rows.get(bundle.bundle_id),
                 links=links,
                 manifest=manifest,
-                newer="" if bundle.latest else newer.get(bundle.name, ""),
+                newer="" if bundle.latest else newer.get((bundle.standing.owner, bundle.name), ""),
                 band_pages=known,
+                standing_pages=_standing_pages(bundle.standing, by_record, pages),
             )
             yield Output(path=bundle.page, key=view.key, make=partial(_page, view))
             yield from _files(bundle)
+        for private in site.private:
+            pointed = _standing_pages(private.standing, by_record, pages)
+            key = key_of("private", private.model_dump(mode="json"), pointed)
+            yield Output(path=private.page, key=key, make=partial(_private, private, pointed))
+        for one in site.everything:
+            yield from _checks(one.standing)
 
     def links(self, bundle: BundleFacts) -> Iterable[Link]:
         """None: these are the pages themselves."""
@@ -95,6 +109,8 @@ class _View:
     manifest: ManifestFacts | None
     newer: str
     band_pages: dict[str, str]
+    standing_pages: dict[str, str]
+    """Of a reproducer's bundle by its record, and of a bundle that replaces this one by its id."""
 
     @property
     def key(self) -> str:
@@ -106,6 +122,7 @@ class _View:
             None if self.manifest is None else self.manifest.model_dump(mode="json"),
             self.newer,
             self.band_pages,
+            self.standing_pages,
         )
 
 
@@ -116,6 +133,41 @@ def _files(bundle: BundleFacts) -> Iterator[Copied]:
             continue  # offered once for all bundles that have the same, beside its page
         shown = f"{name}.txt" if name == LOG_NAME else name
         yield Copied(path=f"{bundle.folder_page}/{shown}", folder=folder, name=name, sha256=sha256)
+
+
+def _standing_pages(standing: Standing, by_record: Mapping[str, str], pages: Mapping[str, str]) -> dict[str, str]:
+    """Pages of this site to which what is said of a bundle points."""
+    own = {
+        c.own_record_sha256: by_record[c.own_record_sha256] for c in standing.checks if c.own_record_sha256 in by_record
+    }
+    return own | {n.replaced_by: pages[n.replaced_by] for n in standing.notices if n.replaced_by in pages}
+
+
+def _checks(standing: Standing) -> Iterator[Output]:
+    """The attestations of a bundle, for download."""
+    for check in standing.checks:
+        yield Output(
+            path=check.page, key=key_of("check", check.sha256), make=partial(_attestation, check.folder, check.sha256)
+        )
+
+
+def _attestation(folder: str, sha256: str, renderer: Renderer) -> bytes:
+    data = read_regular(Path(folder) / ATTESTATION_NAME, limit_bytes=_MOST_ATTESTATION_BYTES)
+    if sha256_bytes(data) != sha256:
+        raise VerificationFailed("the attestation has changed while the site was built", where=Path(folder).name)
+    return data
+
+
+def _private(facts: PrivateFacts, pages: dict[str, str], renderer: Renderer) -> bytes:
+    return renderer.page(
+        "private.html",
+        path=facts.page,
+        title=facts.name,
+        section="results",
+        b=facts,
+        pages=pages,
+        bar=class_bar(facts, top=facts.flips, width=600),
+    )
 
 
 def _page(view: _View, renderer: Renderer) -> bytes:

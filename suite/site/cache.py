@@ -31,8 +31,8 @@ class _State(BaseModel):
     code_key: str = ""
     """Of the build that wrote the files; any other code writes them all again."""
     made: dict[str, MadeFile] = {}
-    groups: dict[str, str] = {}
-    """Key of a bundle -> its group."""
+    groups: dict[str, tuple[str, str]] = {}
+    """Key of a bundle -> its group and `record_sha256`."""
 
 
 class Cache:
@@ -45,8 +45,8 @@ class Cache:
         self._asked: set[str] = set()
 
     @property
-    def groups(self) -> dict[str, str]:
-        """Key of a bundle -> its group."""
+    def groups(self) -> dict[str, tuple[str, str]]:
+        """Key of a bundle -> its group and `record_sha256`."""
         return self._state.groups
 
     @property
@@ -87,7 +87,7 @@ class Cache:
         """Remember a group."""
         self.keep_text(key, measured.model_dump_json())
 
-    def close(self, *, made: dict[str, MadeFile], groups: dict[str, str]) -> None:
+    def close(self, *, made: dict[str, MadeFile], groups: dict[str, tuple[str, str]]) -> None:
         """Write what the next build needs, and drop what this one did not ask for."""
         state = _State(code_key=self._code_key, made=made, groups=groups)
         write_atomic(self._folder / "state.json", state.model_dump_json().encode())

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.site.facts import BundleFacts, WindowFacts
+from suite.site.standing import PrivateFacts
 
 CLASSES = ("tied", "uncertain", "leaning", "confident")
 """Flip classes in the order in which they are drawn."""
@@ -15,7 +16,7 @@ _LONGEST_LABEL = 26
 HISTOGRAM_EDGES = tuple(10 ** (k / 4) for k in range(-32, 9))
 """Quarter decades from 1e-8 to 100 nats; what lies below or above falls into the first or last bin."""
 
-Counted = BundleFacts | WindowFacts
+Counted = BundleFacts | WindowFacts | PrivateFacts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,8 +10,13 @@ from suite.site.launches import ManifestFacts
 from suite.site.published import Published
 from suite.site.slugs import slug
 from suite.site.speeds import Speeds
+from suite.site.standing import PrivateFacts
+from suite.stack.gpus import GPUS
 
-__all__ = ["BundleFacts", "CohortFacts", "Guide", "Site"]
+__all__ = ["TIERS", "BundleFacts", "CohortFacts", "Guide", "Site"]
+
+TIERS = ("reproduced", "consistent", "self-reported")
+"""From the most to the least trusted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +32,7 @@ class Guide:
     published: tuple[Published, ...]
     """Each with the tables of this GPU and model only."""
     speeds: tuple[Speeds, ...] = ()
+    private: tuple[PrivateFacts, ...] = ()
 
     @property
     def page(self) -> str:
@@ -51,6 +57,13 @@ class Site:
     manifests: tuple[ManifestFacts, ...] = ()
     """Stacks that may be launched though nobody measured them here."""
     speeds: tuple[Speeds, ...] = ()
+    private: tuple[PrivateFacts, ...] = ()
+    """What owners of private sessions published; newest first."""
+
+    @property
+    def everything(self) -> tuple[BundleFacts | PrivateFacts, ...]:
+        """Bundles, then what stands for private ones."""
+        return (*self.bundles, *self.private)
 
     @cached_property
     def by_id(self) -> dict[str, BundleFacts]:
@@ -77,4 +90,11 @@ class Site:
             manifests=tuple(m for m in self.manifests if (m.gpu, m.model) == (gpu, model)),
             published=tuple(one for one in published if one.tables),
             speeds=tuple(table for table in self.speeds if (table.gpu, table.model) == (gpu, model)),
+            private=tuple(one for one in self.private if (_gpu_of(one), one.model) == (gpu, model)),
         )
+
+
+def _gpu_of(private: PrivateFacts) -> str:
+    """The GPU as manifests name it, where the driver's name is that with a maker's name before it."""
+    words = private.device.removeprefix("NVIDIA ").removeprefix("GeForce ")
+    return next((gpu.name for gpu in GPUS if words in (gpu.name, gpu.name.partition(" ")[0])), private.device)

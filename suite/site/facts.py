@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from suite.site.standing import Standing
+
 Pair = tuple[float, float]
 
 
@@ -85,7 +87,7 @@ class BundleFacts(_Kept):
     folder: str
     """Where the bundle lies on the machine that builds."""
     key: str
-    """Digest of the record and of the sizes and times of its files."""
+    """Digest of the record, of the sizes and times of its files, and of how it stands."""
     record_sha256: str
     """As the record gives it for itself."""
     record_file_sha256: str
@@ -98,8 +100,9 @@ class BundleFacts(_Kept):
     created: str
     role: str
     tier: str
+    standing: Standing
     latest: bool
-    """No later bundle has this name."""
+    """No later bundle of its owner has this name, and it was not withdrawn."""
     file_hashes: tuple[tuple[str, str], ...]
     """Name and SHA-256 of every file beside the record."""
 
@@ -238,6 +241,8 @@ class CohortFacts(_Kept):
     refusal: str | None
     rows: tuple[RowFacts, ...]
     """In order of flips."""
+    withdrawn: tuple[str, ...] = ()
+    """Bundles that would stand here, had they not been withdrawn."""
     pairs: tuple[PairFacts, ...]
 
 

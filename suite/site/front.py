@@ -26,7 +26,7 @@ class Front:
     def outputs(self, site: Site) -> Iterable[Output]:
         """The first page, the method, and every asset."""
         shown = [[g.page, len(g.bundles), g.num_published, len(g.manifests)] for g in site.guides]
-        newest = [b.key for b in site.bundles[:_NEWEST]]
+        newest = [b.key for b in site.bundles if b.standing.withdrawal is None][:_NEWEST]
         yield Output(path="index.html", key=key_of("home", shown, newest), make=partial(_home, site))
         yield Output(path="method.html", key=key_of("method"), make=_method)
         for path in sorted((site_folder() / "assets").rglob("*")):
@@ -55,7 +55,7 @@ def _home(site: Site, renderer: Renderer) -> bytes:
             (name, find_gpu(name), sorted(by_gpu[name], key=lambda guide: (not guide.bundles, guide.model)))
             for name in ordered
         ],
-        newest=site.bundles[:_NEWEST],
+        newest=[bundle for bundle in site.bundles if bundle.standing.withdrawal is None][:_NEWEST],
         num_bundles=len(site.bundles),
     )
 

@@ -9,7 +9,7 @@ from functools import partial
 from suite.compare.comparison import MUST_NOT
 from suite.errors import SuiteError
 from suite.site.charts import IntervalChart, interval_chart
-from suite.site.data import BundleFacts, CohortFacts, Guide, Site
+from suite.site.data import TIERS, BundleFacts, CohortFacts, Guide, Site
 from suite.site.facts import RowFacts
 from suite.site.interface import Link, Output
 from suite.site.keys import key_of
@@ -93,6 +93,7 @@ class Guides:
                 [published.model_dump(mode="json") for published in guide.published],
                 [manifest.model_dump(mode="json") for manifest in guide.manifests],
                 [table.model_dump(mode="json") for table in guide.speeds],
+                [private.model_dump(mode="json") for private in guide.private],
             )
             yield Output(path=guide.page, key=key, make=partial(_page, guide))
 
@@ -121,7 +122,9 @@ def _page(guide: Guide, renderer: Renderer) -> bytes:
         commands=commands[:_MOST_COMMANDS],
         chosen=_chosen(commands, pick),
         by_stack=_by_stack(guide.bundles),
-        older=[bundle for bundle in guide.bundles if not bundle.latest],
+        older=[b for b in guide.bundles if not b.latest and b.standing.withdrawal is None],
+        withdrawn=[b for b in guide.bundles if b.standing.withdrawal is not None],
+        tiers=[tier for tier in TIERS if any(bundle.tier == tier for bundle in guide.bundles if bundle.latest)],
         origins=ORIGINS,
     )
 
@@ -130,7 +133,8 @@ def _by_stack(bundles: Sequence[BundleFacts]) -> dict[str, list[BundleFacts]]:
     """The latest bundles of each name, prefill before decode."""
     found: dict[str, list[BundleFacts]] = {}
     for bundle in sorted(bundles, key=lambda b: b.path != "prefill"):
-        if bundle.latest:
+        # A table of speeds names the maintainers' manifests.
+        if bundle.latest and bundle.standing.origin == "own":
             found.setdefault(bundle.name, []).append(bundle)
     return found
 
@@ -218,7 +222,7 @@ def _measured(bundle: BundleFacts, manifests: Mapping[str, ManifestFacts]) -> It
         facts=command_of(own, weights=bundle.weights),
         label=bundle.name,
         bundle=bundle,
-        manifest=manifests.get(bundle.name),
+        manifest=manifests.get(bundle.name) if bundle.standing.origin == "own" else None,
     )
     weights = reference.model.weight_format or reference.model.source.derive or "not stated"
     if reference.hardware.gpu == own.hardware.gpu:
@@ -226,7 +230,7 @@ def _measured(bundle: BundleFacts, manifests: Mapping[str, ManifestFacts]) -> It
             facts=command_of(reference, weights=weights),
             label=reference.name,
             bundle=None,
-            manifest=manifests.get(reference.name),
+            manifest=manifests.get(reference.name) if bundle.standing.origin == "own" else None,
             is_reference=True,
             is_measured_reference=True,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -11,19 +10,10 @@ from suite.errors import SuiteError
 from suite.manifest.load import SUFFIXES, Loader
 from suite.manifest.schema import Manifest
 from suite.site.facts import plain
+from suite.site.kept import Kept
 from suite.site.keys import key_of
 from suite.stack.launch import Launch, launch, shell_text
 from suite.stack.launchable import Launchable
-
-
-class Kept(Protocol):
-    """What remembers text between builds."""
-
-    def text(self, key: str) -> str | None:
-        """What was kept under this key, if it is there."""
-
-    def keep_text(self, key: str, text: str) -> None:
-        """Keep it."""
 
 
 class _Kept(BaseModel):

@@ -51,18 +51,24 @@ def measure(group: Sequence[Found]) -> Measured:
         for (found, entry), own in zip(entries, intervals, strict=True)
     }
     tables: list[list[Entry]] = []
-    for found, entry in entries:
-        if not found.latest:
+    withdrawn: dict[int, list[str]] = {}
+    # Withdrawn ones last: they stand in a table that others make.
+    for found, entry in sorted(entries, key=lambda one: one[0].standing.withdrawal is not None):
+        gone = found.standing.withdrawal is not None
+        if not found.latest and not gone:
             continue
         mine = facts[entry.bundle.bundle_id]
-        home = next((table for table in tables if _same_table(facts, table[0], entry, mine)), None)
-        if home is None:
+        home = next((i for i, table in enumerate(tables) if _same_table(facts, table[0], entry, mine)), None)
+        if gone:
+            if home is not None:
+                withdrawn.setdefault(home, []).append(entry.bundle.bundle_id)
+        elif home is None:
             tables.append([entry])
         else:
-            home.append(entry)
+            tables[home].append(entry)
     return Measured(
         bundles=tuple(facts.values()),
-        cohorts=tuple(cohort_of(table, facts) for table in tables),
+        cohorts=tuple(cohort_of(table, facts, withdrawn=withdrawn.get(i, ())) for i, table in enumerate(tables)),
         refused=tuple(refused),
     )
 
@@ -91,12 +97,15 @@ def _same_table(facts: Mapping[str, BundleFacts], first: Entry, entry: Entry, mi
     return (theirs.gpu, theirs.model) == (mine.gpu, mine.model) and not differing(first.ledger, entry.ledger)
 
 
-def cohort_of(entries: Sequence[Entry], facts: Mapping[str, BundleFacts]) -> CohortFacts:
+def cohort_of(
+    entries: Sequence[Entry], facts: Mapping[str, BundleFacts], *, withdrawn: Sequence[str] = ()
+) -> CohortFacts:
     """One table: its order, its ranks, and what the tests say of each row.
 
     Args:
         entries: At least one; of one GPU and model, with the same reference rows and probes.
         facts: Of each entry, by bundle.
+        withdrawn: Bundles that would stand in the table too.
     """
     comparison = compare_entries(entries, also_by_kl=False)
     reproduced = [entry for entry in entries if facts[entry.bundle.bundle_id].tier == "reproduced"]
@@ -106,6 +115,7 @@ def cohort_of(entries: Sequence[Entry], facts: Mapping[str, BundleFacts]) -> Coh
     ids = [entry.bundle.bundle_id for entry in comparison.rows]
     return CohortFacts(
         key=key_of("cohort", any_facts.gpu, any_facts.model, *sorted(ids)),
+        withdrawn=tuple(withdrawn),
         gpu=any_facts.gpu,
         model=any_facts.model,
         path=first.headlines.path,

@@ -5,8 +5,18 @@ from tests.compare.world import CompareWorld, one_per_turn
 from tests.site.world import GPU, MODEL, table_of_bundles
 
 
+class Nothing:
+    """Remembers nothing."""
+
+    def text(self, key):
+        return None
+
+    def keep_text(self, key, text):
+        pass
+
+
 def verdict(results):
-    scanned = scan([results], known_groups={})
+    scanned = scan([results], known_groups={}, kept=Nothing())
     (cohort,) = (measured := measure(scanned.found)).cohorts
     bundles = {bundle.bundle_id: bundle for bundle in measured.bundles}
     return verdict_of(cohort, bundles, {bundle.name: bundle.name for bundle in bundles.values()})
