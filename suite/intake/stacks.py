@@ -154,8 +154,21 @@ class StackClaims:
                         where=side.receipt_file,
                         hint="the receipt is of another run",
                     )
+            self._check_environment(side)
             self._check_ranks(side)
         return "each receipt asks for what its lock asks for, and no rank contradicts its summary"
+
+    def _check_environment(self, side: Side) -> None:
+        for rank in as_list(side.receipt.get("ranks")):
+            told = as_dict(as_dict(rank).get("environment"))
+            for name, value in side.lock.environment.items():
+                if name in told and told[name] != value:
+                    raise Refused(
+                        "receipt-of-another-lock",
+                        f"the environment's {name}: the lock sets {value!r}, the engine had {told[name]!r}",
+                        where=side.receipt_file,
+                        hint="the receipt is of another run",
+                    )
 
     def _check_ranks(self, side: Side) -> None:
         """The summary of a receipt follows from its ranks; one that says too little of them is not compared."""

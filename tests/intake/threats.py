@@ -643,6 +643,14 @@ def receipt_of_another_lock(scene: Scene) -> Path:
     return scene.forger.seal(recompute=True)
 
 
+@threat("receipt-of-another-lock")
+def receipt_environment(scene: Scene) -> Path:
+    """A variable that steadies kernels was off, and the lock says that it was on."""
+    variable = "VLLM_TRITON_FORCE_FIRST_CONFIG"
+    scene.forger.edit("receipt.json", lambda value: value["ranks"][0]["environment"].update({variable: "0"}))
+    return scene.forger.seal(recompute=True)
+
+
 @threat("receipt-contradicts-itself")
 def receipt_summary(scene: Scene) -> Path:
     """The engine took another attention backend, and only the summary was edited."""
