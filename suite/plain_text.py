@@ -26,9 +26,3 @@ def require_plain(text: str) -> str:
 
 PlainText = Annotated[str, Field(max_length=LIMIT_CHARACTERS), AfterValidator(require_plain)]
 """Text of a record: at most 2,000 printable characters and line breaks; never markup."""
-
-
-def one_line(text: str, *, limit: int = 100) -> str:
-    """The text on one line of at most `limit` characters, for a table."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[: limit - 3]}..."

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from suite.plain_text import PlainText, one_line, require_plain
+from suite.plain_text import PlainText, require_plain
 
 TEXT = TypeAdapter(PlainText)
 
@@ -33,8 +33,3 @@ def test_what_passes_moves_no_terminal(text):
     except ValueError:
         return
     assert all(c == "\n" or not unicodedata.category(c).startswith("C") for c in passed)
-
-
-def test_one_line_is_short():
-    assert one_line("a\n  b\nc") == "a b c"
-    assert len(one_line("ab " * 100)) == 100

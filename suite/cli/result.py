@@ -47,7 +47,7 @@ def list_results(results: Path, as_json: bool) -> None:
     from suite.results.index import index_of
     from suite.results.load import load_results
 
-    loaded = load_results(results, published_only=True)
+    loaded = load_results(results)
     if as_json:
         click.echo(json.dumps(index_of(loaded), indent=1, sort_keys=True))
         return
@@ -104,7 +104,7 @@ def attest(
     from suite.results.choose import choose_result
     from suite.results.load import load_results
 
-    chosen = choose_result(load_results(results, published_only=True), named)
+    chosen = choose_result(load_results(results), named)
     if chosen.bundle is None:
         raise InvalidInput(
             "a private result holds nothing that could be recomputed",
@@ -152,7 +152,7 @@ def index(results: Path) -> None:
     from suite.results.index import write_index
     from suite.results.load import load_results
 
-    loaded = load_results(results, published_only=True)
+    loaded = load_results(results)
     click.echo(f"{write_index(loaded)}: {len(loaded.results)} results")
 
 
@@ -203,7 +203,7 @@ def _notice(
     from suite.results.load import load_results
     from suite.results.notice import Notice, next_moment, write_notice
 
-    loaded = load_results(results, published_only=True)
+    loaded = load_results(results)
     chosen = choose_result(loaded, named)
     if kind == "withdrawal" and chosen.is_withdrawn:
         raise InvalidInput("it is withdrawn already", where=chosen.bundle_id)

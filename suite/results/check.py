@@ -50,7 +50,7 @@ def check_results(
     # What is not a plain file at a known place is not opened.
     if problems or names_only:
         return ResultsReport(problems=tuple(problems), added=added, num_results=0)
-    loaded = load_results(results, published_only=True)
+    loaded = load_results(results)
     for result in loaded.results:
         if result.bundle is not None:
             open_bundle(result.bundle).require_unchanged()

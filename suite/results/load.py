@@ -87,15 +87,15 @@ class Results:
         return {result.bundle_id: result for result in self.results}
 
 
-def load_results(results: Path, *, published_only: bool = False) -> Results:
+def load_results(results: Path) -> Results:
     """Read a results folder: bundles' records, submissions, attestations with their signatures, notices, keys.
 
     Every signed folder is hashed whole; ledgers are not recomputed (see `suite.intake`).
 
     Args:
         results: As `docs/community.md` lays it out; a folder of plain bundles is one too.
-        published_only: In a git checkout, pass over bundles right below it that git does not know: what a person
-            measured there, beside which its own submission may lie.
+            In a git checkout, bundles right below it that git does not know are passed over: what a person measured
+            there. Elsewhere such a bundle may lie beside its own submission, which then stands for it.
 
     Raises:
         InvalidInput: a file there cannot be read as what it must be.
@@ -110,18 +110,14 @@ def load_results(results: Path, *, published_only: bool = False) -> Results:
     for notice in notices:
         noticed[notice.record_sha256].append(notice)
     found: dict[str, Result] = {}
-    known = known_files(results) if published_only else None
-    # Of one bundle that is there twice, the later of these is shown: elsewhere a person sees all of their own.
-    order: tuple[Origin, ...] = ("own", "private", "submitted") if published_only else ("private", "own", "submitted")
+    known = known_files(results)
     for plain in _plain(results, known):
         record = plain.record_sha256
-        if (other := found.get(record)) is not None:
-            if other.origin == plain.origin or known is not None:
-                raise VerificationFailed(
-                    f"the same bundle as {other.bundle_id}", where=plain.bundle_id, hint="keep one of them"
-                )
-            if order.index(other.origin) > order.index(plain.origin):
-                continue
+        other = found.get(record)
+        if other is not None and (other.origin != "own" or known is not None):
+            raise VerificationFailed(
+                f"the same bundle as {other.bundle_id}", where=plain.bundle_id, hint="keep one of them"
+            )
         ours = tuple(attested[record])
         private = plain.origin == "private"
         found[record] = Result(

@@ -95,6 +95,6 @@ def signers_of(folder: Path, *, kind: Kind) -> tuple[str, ...]:
     signed = verify_folder(folder)
     if signed.statement.kind != kind:
         raise VerificationFailed(
-            f"signed as a {signed.statement.kind}, not as a {kind}", where=str(folder / STATEMENT_NAME)
+            f"its statement is of kind {signed.statement.kind}, not {kind}", where=str(folder / STATEMENT_NAME)
         )
     return signed.key_ids

@@ -59,7 +59,7 @@ def test_a_signature_of_another_kind_does_not_count(repository):
     folder = repository.attest(repository.bundle(), by="checker")
     (folder / "statement.dsse.json").unlink()
     sign_folder(folder, repository.key("checker"), kind="result")
-    with pytest.raises(VerificationFailed, match="signed as a result, not as a attestation"):
+    with pytest.raises(VerificationFailed, match="of kind result, not attestation"):
         read_attestation(folder)
 
 

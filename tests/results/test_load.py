@@ -12,8 +12,8 @@ from suite.submission.read import open_submission
 from tests.results.repository import OWNER_KEY, reproduced
 
 
-def only(repository, **options):
-    (found,) = load_results(repository.results, **options).results
+def only(repository):
+    (found,) = load_results(repository.results).results
     return found
 
 
@@ -111,18 +111,17 @@ def test_one_bundle_stands_once_among_what_is_published(repository):
     shutil.copytree(bundle.folder, own)
     assert only(repository).origin == "submitted"
     repository.git("init", "--quiet")
-    assert only(repository, published_only=True).origin == "submitted"
+    assert only(repository).origin == "submitted"
     repository.git("add", str(own))
     with pytest.raises(VerificationFailed, match="the same bundle"):
-        load_results(repository.results, published_only=True)
+        load_results(repository.results)
 
 
-def test_ones_own_view_of_a_private_submission_is_the_whole_bundle(repository):
+def test_a_private_submission_stands_for_what_lies_beside_it(repository):
     repository.private()
     private = next((repository.root / "private-fp8-kv").glob("*/*"))
     shutil.copytree(private, repository.results / "fp8-kv" / private.name)
-    assert only(repository).origin == "own"
-    assert only(repository, published_only=True).origin == "private"
+    assert only(repository).origin == "private"
 
 
 def test_a_bundle_below_another_name_is_refused(repository):
