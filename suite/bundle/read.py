@@ -71,7 +71,7 @@ def open_bundle(folder: Path) -> Bundle:
 
     Raises:
         InvalidInput: no bundle is there, or its record cannot be used.
-        VerificationFailed: the record is not a regular file, or too large.
+        VerificationFailed: the record is not a regular file, too large, or its seal does not match.
     """
     if not (folder / RECORD_NAME).exists():
         below = sorted(path.parent for pattern in ("*/", "*/*/") for path in folder.glob(f"{pattern}{RECORD_NAME}"))

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from suite.branch.schema import BRANCHES_NAME, FORKS_NAME, BranchHeadlines
 from suite.capture.index import CapturePath, Count, RowDtype, Sha256
-from suite.errors import InvalidInput
+from suite.errors import InvalidInput, VerificationFailed
 from suite.files import canonical_json, pretty_json, sha256_bytes, strict_json
 from suite.records import refuse_newer, validated
 from suite.replay.schema import REPLAYS_NAME, Headline
@@ -186,14 +186,15 @@ def parse_record(data: bytes, *, where: str) -> BundleRecord:
     """Parse the bytes of a `bundle.json`, which must be exactly the bytes that `seal` makes.
 
     Raises:
-        InvalidInput: not strict JSON, a newer schema, a value of the wrong kind, or not sealed.
+        InvalidInput: not strict JSON, a newer schema, or a value of the wrong kind.
+        VerificationFailed: its seal does not match, or it is written otherwise.
     """
     value = strict_json(data, where=where)
     refuse_newer(value, newest=SCHEMA_VERSION, where=where)
     record = validated(BundleRecord, data, where=where)
     claimed = value.pop("record_sha256")
     if claimed != sha256_bytes(canonical_json(value)):
-        raise InvalidInput("record_sha256 does not match the record", where=where)
+        raise VerificationFailed("record_sha256 does not match the record", where=where)
     if data != pretty_json({**value, "record_sha256": claimed}):
-        raise InvalidInput("not written in the form of a bundle record", where=where)
+        raise VerificationFailed("not written in the form of a bundle record", where=where)
     return record

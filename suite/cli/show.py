@@ -23,7 +23,7 @@ _GROUPS = ("key", "n", "flips", "tied", "uncertain", "leaning", "confident", "of
 def show(bundle: Path, by: str | None, as_json: bool) -> None:
     """Print what BUNDLE claims: counts with n, repeat floor, numerical band, factors, requested and effective settings.
 
-    Nothing is recomputed; `suite verify` does that.
+    Its files must be those that its record names; nothing is recomputed: `suite verify` does that.
     """
     from suite.branch.show import summary_line
     from suite.bundle import show as view
@@ -33,6 +33,7 @@ def show(bundle: Path, by: str | None, as_json: bool) -> None:
     from suite.replay.table import survival_line
 
     opened = open_bundle(bundle)
+    opened.require_unchanged()
     record = opened.record
     if as_json:
         # Optional keys that the file does not have are not printed either.

@@ -20,6 +20,8 @@ from suite.score.summary import Headlines, summarise
 from suite.score.turns import TurnTotals, turn_totals
 
 LEDGER_NAME = "ledger.parquet"
+_SHOWN_FILES = ("lock.json", "reference-lock.json", "receipt.json", "reference-receipt.json", "repeats.json")
+"""What a comparison shows or rests on beside the ledger."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +102,7 @@ def load_entry(bundle: Bundle, *, label: str | None = None) -> Entry:
     if sha256_bytes(data) != bundle.record.files[LEDGER_NAME]:
         raise VerificationFailed("not the file that the bundle names", where=where, hint="see suite verify")
     del data
+    bundle.require_unchanged(*_SHOWN_FILES)
     ledger = read_ledger(bundle.folder / LEDGER_NAME)
     try:
         check_ledger(ledger)
