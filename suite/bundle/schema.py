@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from suite.branch.schema import BRANCHES_NAME, FORKS_NAME, BranchHeadlines
 from suite.capture.index import CapturePath, Count, RowDtype, Sha256
-from suite.errors import InvalidInput, VerificationFailed
+from suite.errors import VerificationFailed
 from suite.files import canonical_json, pretty_json, sha256_bytes, strict_json
 from suite.records import refuse_newer, validated
 from suite.replay.schema import REPLAYS_NAME, Headline
