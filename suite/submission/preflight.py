@@ -14,7 +14,7 @@ from suite.capture.rows import RowFactory
 from suite.errors import InvalidInput
 from suite.observer import Observer
 from suite.submission.schema import CommitmentNote, EvidencePacks
-from suite.submission.secrets import Suspicion, suspicions_in, suspicions_in_session
+from suite.submission.secrets import Suspicion, suspicions_in, suspicions_in_factors, suspicions_in_session
 from suite.workload.session import Session
 
 UNLICENSED = "private"
@@ -88,6 +88,7 @@ def preflight(
     session = find_session(root, bundle.lock().workload.digest)
     licence = _licence(terms, session)
     if terms.private:
+        require_reviewed(list(suspicions_in_factors(bundle.record)), terms.reviewed)
         return Preflight(bundle=bundle, report=report, licence=licence, session=session, commitment=None, warnings=())
     found = [*suspicions_in(bundle), *(suspicions_in_session(session) if session is not None else ())]
     require_reviewed(found, terms.reviewed)

@@ -10,7 +10,7 @@ from typing import Any
 
 from suite.branch.schema import FORKS_NAME
 from suite.bundle.read import Bundle
-from suite.bundle.schema import RECORD_NAME
+from suite.bundle.schema import RECORD_NAME, BundleRecord
 from suite.errors import InvalidInput
 from suite.files import sha256_bytes, strict_json
 from suite.workload.scrub import assigned, hosts, network, people, tokens
@@ -69,6 +69,12 @@ def suspicions_in(bundle: Bundle) -> Iterator[Suspicion]:
             yield from _in_json(strict_json(data, where=name), name, detectors)
         else:
             yield from _in_text(data.decode(errors="replace"), name, detectors)
+
+
+def suspicions_in_factors(record: BundleRecord) -> Iterator[Suspicion]:
+    """Go through the settings that aggregates name: all of a private submission that somebody wrote by hand."""
+    for factor in (*record.factors, *record.consequent):
+        yield from _in_json({factor.key: [factor.reference, factor.candidate]}, "factors", _MACHINE)
 
 
 def suspicions_in_session(session: Session) -> Iterator[Suspicion]:

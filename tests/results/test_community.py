@@ -1,4 +1,4 @@
-"""The walk of docs/community.md, by the commands that stand there, each state seen in the list of results."""
+"""The walk of docs/community.md by the commands that stand there, each state seen in the list and on the site."""
 
 import json
 import os
@@ -63,6 +63,13 @@ def state(repository):
     return found
 
 
+def page(repository):
+    """The submission's page on the site, as the documented command builds it."""
+    shell(repository, SITE)
+    (path,) = (repository.root / "public" / "results" / "cpu-kv-fp8").glob("*/index.html")
+    return path.read_text(encoding="utf-8")
+
+
 def test_the_walk_by_documented_commands_alone(checkout):
     blocks = iter(block for block in BLOCKS if block != SITE)
     shell(checkout, next(blocks))
@@ -84,6 +91,7 @@ def test_the_walk_by_documented_commands_alone(checkout):
     assert attested["tier"] == "self-reported"
     assert "consistent" in shell(checkout, next(blocks)).stdout
     assert state(checkout)["tier"] == "consistent"
+    assert "consistent" in page(checkout)
 
     shell(checkout, next(blocks))
     corrected = state(checkout)
@@ -95,6 +103,9 @@ def test_the_walk_by_documented_commands_alone(checkout):
     assert withdrawn["withdrawn"]
     assert [notice["kind"] for notice in withdrawn["notices"]] == ["correction", "withdrawal"]
     assert list(blocks) == []
+    shown = page(checkout)
+    for words in ("withdrawn", "Another checkpoint than the one named.", "a build meanwhile"):
+        assert words in shown
 
     index = json.loads((checkout.results / "index.json").read_bytes())["results"]
     assert withdrawn in index

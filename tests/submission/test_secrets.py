@@ -7,9 +7,10 @@ import pytest
 
 from suite.bundle.read import open_bundle
 from suite.bundle.redact import Private
+from suite.bundle.schema import Factor
 from suite.bundle.write import write_bundle
 from suite.errors import InvalidInput
-from suite.submission.secrets import suspicions_in, suspicions_in_session
+from suite.submission.secrets import suspicions_in, suspicions_in_factors, suspicions_in_session
 from suite.workload.session import Session
 from tests.bundle.world import World
 
@@ -81,6 +82,14 @@ def test_digests_and_names_of_packages_are_no_secrets():
 def test_futures_that_are_no_gzip(data):
     with pytest.raises(InvalidInput):
         list(suspicions_in(fake(**{"branches.jsonl.gz": data})))
+
+
+def test_settings_of_a_private_submission_are_looked_at(tmp_path):
+    record = open_bundle(write_bundle(World(root=tmp_path).parts(), results=tmp_path / "results")).record
+    assert list(suspicions_in_factors(record)) == []
+    factor = Factor(key="environment.X", reference=None, candidate="https://proxy7.corp.internal/v1")
+    (found,) = suspicions_in_factors(record.model_copy(update={"consequent": (factor,)}))
+    assert (found.kind, found.where) == ("host name", "factors: environment.X[1]")
 
 
 def session(text, **provenance):
