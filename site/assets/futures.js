@@ -140,7 +140,11 @@ const futures = (() => {
       await choose([...new Set(known)].slice(0, MOST_STACKS));
       const at = Number(values.get("at") ?? NaN);
       if (Number.isInteger(at) && at >= 0 && at < index.num_tokens) await reach(at, {});
-      else if (marks.length) await reach((marks.find((mark) => mark.kind === 3) ?? marks[0]).at, {});
+      else if (marks.length) {
+        // The first of the surest flips that were followed: both futures are what the page is for.
+        const worth = (mark) => (mark.followed ? index.classes.length : 0) + mark.kind;
+        await reach(marks.reduce((best, mark) => (worth(mark) > worth(best) ? mark : best)).at, {});
+      }
       save();
     };
     window.addEventListener("hashchange", restore);
