@@ -16,7 +16,7 @@ from suite.evidence.challenge import make_challenge
 from suite.evidence.check import check_answer
 from suite.evidence.commitment import COMMITMENT_NAME, commit, parse_commitment
 from suite.evidence.numpy_head import NumpyRows
-from suite.files import canonical_json, sha256_bytes
+from suite.files import canonical_json, sha256_bytes, sha256_file
 from suite.score.ledger import read_ledger
 from tests.bundle.test_verify import forge_ledger
 from tests.bundle.world import World
@@ -244,6 +244,35 @@ def test_another_head_is_not_the_committed_one(hidden, tmp_path):
         hidden.check(heads=(heads,))
     with pytest.raises(MissingPrerequisite, match="is not at hand"):
         hidden.check(heads=(tmp_path / "nowhere",))
+
+
+def test_a_committed_head_that_is_none_is_refused_whoever_replays(hidden, tmp_path):
+    """A submitter may commit to any file; its metadata would be read by torch."""
+    heads = tmp_path / "hostile"
+    write_tensors(
+        heads / "draft",
+        {"weight": np.zeros((128, 8), dtype=np.uint16)},
+        metadata={"vocab_size": "128", "scale": "1.0", "soft_cap": "null", "dtype": '"load"'},
+    )
+    name = sha256_file(heads / "draft")
+    (heads / "draft").rename(heads / f"{name}.safetensors")
+    fields = hidden.commitment.model_dump(mode="json", exclude={"root"})
+    fields["reference"]["head"]["sha256s"] = [name]
+    forged = parse_commitment(canonical_json({**fields, "root": sha256_bytes(canonical_json(fields))}), where="c")
+    hidden.challenge = make_challenge(forged, draw=5, nonce=NONCE)
+    hidden.commitment = forged
+    hidden.write()
+    replayed = []
+    with pytest.raises(VerificationFailed, match="dtype is 'load', none of"):
+        check_answer(
+            open_bundle(hidden.bundle),
+            forged,
+            hidden.challenge,
+            hidden.answer,
+            heads=(heads,),
+            replay=lambda capture, lock, folder: replayed.append(folder),
+        )
+    assert replayed == []
 
 
 def test_an_answer_above_the_limit_is_not_asked_for(scene):
