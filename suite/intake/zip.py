@@ -57,7 +57,7 @@ def unpack_zip(stream: IO[bytes], size: int, sink: Sink, limits: Limits) -> None
                     sink.add_file(entry.orig_filename, entry.file_size, _content(archive, entry))
             if at != directory:
                 raise Refused("hidden-bytes", "bytes between the last entry and the directory", hint=_HINT)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, struct.error, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, struct.error, ValueError) as error:
         raise Refused("broken-archive", f"not a whole zip: {error}", hint="send it again") from error
 
 
