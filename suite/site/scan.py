@@ -13,17 +13,20 @@ from suite.bundle.read import read_file
 from suite.bundle.schema import RECORD_NAME, is_bundle_folder_name
 from suite.errors import InvalidInput, SuiteError
 from suite.files import sha256_bytes
+from suite.results.layout import ATTESTATIONS, NOTICES, TRUSTED_NAME
 from suite.site.facts import Refused
 from suite.site.kept import Kept
 from suite.site.keys import key_of
 from suite.site.standing import PrivateFacts, Standing
+from suite.submission.schema import SUBMISSIONS
 
 if TYPE_CHECKING:
     from suite.site.community import Community
 
-_COMMUNITY = ("submissions", "attestations", "notices", "trusted-keys.json")
+_COMMUNITY = (SUBMISSIONS, ATTESTATIONS, NOTICES, TRUSTED_NAME)
 """Where any of these lies, others have brought something, or said something of what lies there."""
 _STATEMENT = "statement.dsse.json"
+"""As `suite.signing` names it, which is loaded only where there is one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

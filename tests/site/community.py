@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.bundle.read import Bundle, open_bundle
+from suite.signing import sign_folder
 from suite.submission.private import aggregate
 from tests.compare.world import CompareWorld, member, one_per_turn
 from tests.results.repository import OWNER_KEY, Repository, reproduced
@@ -56,6 +57,7 @@ def community(root: Path) -> Folder:
         final = repository._submitted(staged, bundle, by, {"kind": "full", "bundle_id": bundle.bundle_id, "note": note})
         return open_bundle(final / "bundle" / name / made.name)
 
+    sign_folder(own["tiny-chunk-512"].folder, repository.key("maintainer"), kind="result")
     band = (member(next(world.results.glob("tiny-chunk-512/*"))),)
     first = submitted("tiny-e5m2", one_per_turn(range(6)), by="author", note=NOTE, kv_cache_dtype="fp8_e5m2", band=band)
     second = submitted("tiny-e5m2-again", one_per_turn(range(7)), by=None, kv_cache_dtype="fp8_e5m2", band=band)
