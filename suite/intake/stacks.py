@@ -154,6 +154,14 @@ class StackClaims:
                         where=side.receipt_file,
                         hint="the receipt is of another run",
                     )
+            for key in sorted((expected.keys() & side.effective.keys()) - requested.keys()):
+                if expected[key] is not None and side.effective[key] != expected[key]:
+                    raise Refused(
+                        "setting-not-effective",
+                        f"{key}: the lock asks for {expected[key]!r}, effective {side.effective[key]!r}",
+                        where=side.receipt_file,
+                        hint="what was asked for is left out of the receipt",
+                    )
             self._check_environment(side)
             self._check_ranks(side)
         return "each receipt asks for what its lock asks for, and no rank contradicts its summary"

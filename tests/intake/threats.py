@@ -669,6 +669,18 @@ def setting_not_effective(scene: Scene) -> Path:
     return scene.forger.seal(recompute=True)
 
 
+@threat("setting-not-effective")
+def request_left_out(scene: Scene) -> Path:
+    """The engine took eight sequences; that one was asked for is left out of the receipt."""
+
+    def receipt(value: dict[str, Any]) -> None:
+        del value["requested"]["max_num_seqs"]
+        value["effective"]["max_num_seqs"] = value["ranks"][0]["scheduler"]["max_num_seqs"] = 8
+
+    scene.forger.edit("receipt.json", receipt)
+    return scene.forger.seal(recompute=True)
+
+
 @threat("versions-contradict")
 def other_version(scene: Scene) -> Path:
     scene.forger.edit("receipt.json", lambda value: value["ranks"][0]["packages"].update(vllm="0.33.0"))
