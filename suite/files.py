@@ -19,14 +19,16 @@ PRIVATE = 0o600
 """Mode of a file that only its owner may read."""
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def canonical_json(value: Any) -> bytes:
     """UTF-8 JSON with sorted keys, no spaces and one closing newline: the form that is hashed.
 
     Raises:
         ValueError: `value` holds NaN or an infinity.
     """
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode() + b"\n"
+    return _CANONICAL.encode(value).encode() + b"\n"
 
 
 def pretty_json(value: Any) -> bytes:

@@ -105,25 +105,25 @@ def _files(view: _View) -> Iterator[Output]:
     for number in ranges:
         yield Output(
             path=f"{view.folder}/tokens-{number}.js",
-            key=key_of("tokens", first.facts.key, number),
+            key=f"tokens {first.facts.key} {number}",
             make=_without_renderer(partial(data.tokens_file, first.ref, number)),
         )
     for stack in view.stacks:
         yield Output(
             path=f"{view.folder}/{stack.stack_id}/stack.js",
-            key=key_of("stack", stack.facts.key),
+            key=f"stack {stack.facts.key}",
             make=_without_renderer(partial(data.stack_file, stack.ref, stack.stack_id)),
         )
         for number in ranges:
             yield Output(
                 path=f"{view.folder}/{stack.stack_id}/flips-{number}.js",
-                key=key_of("flips", stack.facts.key, number),
+                key=f"flips {stack.facts.key} {number}",
                 make=_without_renderer(partial(data.flips_file, stack.ref, stack.stack_id, number)),
             )
         for segment in range(stack.facts.fork_segments):
             yield Output(
                 path=f"{view.folder}/{stack.stack_id}/forks-{segment}.js",
-                key=key_of("forks", stack.facts.key, segment),
+                key=f"forks {stack.facts.key} {segment}",
                 make=_without_renderer(partial(data.forks_file, stack.ref, stack.stack_id, segment)),
             )
 
