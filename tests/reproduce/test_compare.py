@@ -166,6 +166,7 @@ def test_a_forger_who_hides_a_flip_and_makes_all_hashes_right_is_found(make):
         rank_ref_top1_in_cand={row: 1},
         ref_p_cand_top1={row: float(ledger["ref_p_ref_top1"][row])},
         cand_p_ref_top1={row: float(ledger["cand_p_cand_top1"][row])},
+        nll_cand={row: -float(np.log(ledger["cand_p_cand_top1"][row]))},
     )
     assert verify_bundle(claimed).failure is None
     result = against(claimed, found)
