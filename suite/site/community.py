@@ -21,7 +21,7 @@ from suite.results.layout import ATTESTATIONS, NOTICES
 from suite.results.notice import read_notice
 from suite.results.tier import tier_of
 from suite.results.trusted import read_trusted
-from suite.site.facts import Refused
+from suite.site.facts import Refused, plain
 from suite.site.kept import Kept, of_folder
 from suite.site.standing import CheckFacts, NoticeFacts, PrivateFacts, Standing
 from suite.submission.private import Aggregates
@@ -181,7 +181,9 @@ def _private(found: Aggregates, standing: Standing) -> PrivateFacts:
         device=stack.device,
         reference=found.reference.name,
         path=found.path,
-        factors=tuple(f"{factor.key}: {factor.reference} → {factor.candidate}" for factor in found.factors),
+        factors=tuple(
+            f"{factor.key}: {plain(factor.reference)} → {plain(factor.candidate)}" for factor in found.factors
+        ),
         causal_claim=found.causal_claim,
         n=totals.n,
         num_turns=len(found.by_turn),
