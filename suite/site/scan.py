@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from suite.bundle.find import find_bundles
 from suite.bundle.read import read_file
-from suite.bundle.schema import RECORD_NAME, is_bundle_folder_name
+from suite.bundle.schema import RECORD_NAME
 from suite.errors import InvalidInput, SuiteError
 from suite.files import sha256_bytes
 from suite.results.layout import ATTESTATIONS, NOTICES, TRUSTED_NAME
@@ -76,7 +77,7 @@ def scan(results: Iterable[Path], *, known_groups: Mapping[str, tuple[str, str]]
         if not root.is_dir():
             raise InvalidInput("no such folder", where=str(root), hint="name a folder that `suite run` writes into")
         community = _community(root, kept)
-        for folder in _folders(root):
+        for folder in find_bundles(root):
             place = f"{folder.parent.name}/{folder.name}"
             if place in found:
                 raise InvalidInput(
@@ -136,19 +137,6 @@ def _found(
         group=group,
         standing=own if community is None else community.standing(record_sha256, own),
     )
-
-
-def _folders(root: Path) -> list[Path]:
-    """Folders two levels down that are named as bundles are, without following links, in order."""
-    names = sorted(entry.path for entry in os.scandir(root) if entry.is_dir(follow_symlinks=False))
-    return [
-        Path(entry.path)
-        for name in names
-        for entry in sorted(os.scandir(name), key=lambda entry: entry.name)
-        if entry.is_dir(follow_symlinks=False)
-        and is_bundle_folder_name(entry.name)
-        and (Path(entry.path) / RECORD_NAME).exists()
-    ]
 
 
 def _key(folder: Path, record_file_sha256: str) -> str:
