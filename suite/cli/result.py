@@ -160,9 +160,9 @@ def index(results: Path) -> None:
 @_RESULTS
 @click.option("--since", metavar="COMMIT", help="Refuse everything but whole additions since then.")
 @click.option("--names-only", is_flag=True, help="With --since: compare names and kinds, and open no file.")
-@click.option("--keys-may-change", is_flag=True, help="For maintainers: trusted-keys.json may have changed.")
+@click.option("--by-maintainer", is_flag=True, help="Trusted keys and bundles of the maintainers may be new too.")
 @_JSON
-def check(results: Path, since: str | None, names_only: bool, keys_may_change: bool, as_json: bool) -> None:
+def check(results: Path, since: str | None, names_only: bool, by_maintainer: bool, as_json: bool) -> None:
     """Check that a results folder holds together, that its index is current and, with --since, what was added.
 
     Prints the additions, one a line, for `suite intake`. Exit code 5 if anything is wrong.
@@ -171,7 +171,7 @@ def check(results: Path, since: str | None, names_only: bool, keys_may_change: b
 
     if names_only and since is None:
         raise InvalidInput("compares with no commit", where="--names-only", hint="add --since COMMIT")
-    report = check_results(results, since=since, names_only=names_only, keys_may_change=keys_may_change)
+    report = check_results(results, since=since, names_only=names_only, by_maintainer=by_maintainer)
     if as_json:
         value = {
             "schema_version": 1,

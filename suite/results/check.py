@@ -27,7 +27,7 @@ class ResultsReport:
 
 
 def check_results(
-    results: Path, *, since: str | None = None, names_only: bool = False, keys_may_change: bool = False
+    results: Path, *, since: str | None = None, names_only: bool = False, by_maintainer: bool = False
 ) -> ResultsReport:
     """Check a results folder and, with a commit, that since then it was only added to.
 
@@ -35,7 +35,7 @@ def check_results(
         results: The folder.
         since: A commit, branch or tag of the checkout that the folder lies in; None for no comparison.
         names_only: Look at names and kinds of files, and open none.
-        keys_may_change: Whether `trusted-keys.json` may have changed since.
+        by_maintainer: Whether trusted keys may have changed since, and bundles of the maintainers been added.
 
     Raises:
         InvalidInput: a file cannot be read as what it must be; or see `suite.results.history.history_since`.
@@ -44,7 +44,7 @@ def check_results(
     problems = list(_strays(results))
     added: tuple[str, ...] = ()
     if since is not None:
-        history = history_since(results, since, keys_may_change=keys_may_change)
+        history = history_since(results, since, by_maintainer=by_maintainer)
         problems += history.problems
         added = history.added
     # What is not a plain file at a known place is not opened.

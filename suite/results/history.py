@@ -43,7 +43,7 @@ class _Change:
     mode: str
 
 
-def history_since(results: Path, reference: str, *, keys_may_change: bool = False) -> History:
+def history_since(results: Path, reference: str, *, by_maintainer: bool = False) -> History:
     """Compare a results folder with the commit at which its branch left `reference`.
 
     Only additions are allowed, and only of whole submissions, attestations, bundles and notices; `index.json` may
@@ -52,7 +52,7 @@ def history_since(results: Path, reference: str, *, keys_may_change: bool = Fals
     Args:
         results: In a git checkout; files that git does not know yet count as added.
         reference: A commit, branch or tag.
-        keys_may_change: Whether `trusted-keys.json` may change too.
+        by_maintainer: Whether `trusted-keys.json` may change, and bundles of the maintainers be added.
 
     Raises:
         InvalidInput: not in a git checkout, or no such commit.
@@ -67,9 +67,9 @@ def history_since(results: Path, reference: str, *, keys_may_change: bool = Fals
         if change.path == INDEX_NAME and change.kind != "D":
             message = "" if change.mode == _PLAIN_MODE else "not a plain file"
         elif change.path == TRUSTED_NAME:
-            message = "" if keys_may_change else "trusted keys are changed by the maintainers alone"
+            message = "" if by_maintainer else "trusted keys are changed by the maintainers alone"
         else:
-            message = _refusal(change, places)
+            message = _refusal(change, places, by_maintainer=by_maintainer)
         if message:
             problems.append(Problem(where=ascii(change.path)[1:-1], message=message))
         elif place := place_of(change.path):
@@ -105,7 +105,7 @@ def is_local(path: str, known: Collection[str]) -> bool:
     return path not in known and (place is None or f"{place}/{RECORD_NAME}" not in known)
 
 
-def _refusal(change: _Change, places: set[str]) -> str:
+def _refusal(change: _Change, places: set[str], *, by_maintainer: bool) -> str:
     """Why a change may not be; empty where it may."""
     if change.kind != "A":
         told = {"D": "deleted", "M": "changed", "T": "changed in kind"}.get(change.kind, f"changed ({change.kind})")
@@ -117,6 +117,8 @@ def _refusal(change: _Change, places: set[str]) -> str:
         return "belongs to no submission, attestation, bundle or notice"
     if place in places:
         return f"added to {place}, which was there already"
+    if not by_maintainer and place.partition("/")[0] not in (SUBMISSIONS, ATTESTATIONS, NOTICES):
+        return "a bundle of the maintainers is added by them alone; `suite submit` makes yours a submission"
     return ""
 
 

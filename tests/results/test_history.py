@@ -37,10 +37,13 @@ def test_whole_additions_are_listed(base, committed):
         base.commit()
     else:
         base.git("add", str(own.folder))
-    found = history_since(base.results, "main")
+    found = history_since(base.results, "main", by_maintainer=True)
     places = [own.folder, given, attested, notice]
     assert found.added == tuple(sorted(place.relative_to(base.results).as_posix() for place in places))
     assert found.problems == ()
+    refused = history_since(base.results, "main").problems
+    assert {problem.where.partition("/")[0] for problem in refused} == {"new"}
+    assert all("added by them alone" in problem.message for problem in refused)
 
 
 def test_what_a_person_measured_and_git_does_not_know_is_no_addition(base):
@@ -69,7 +72,7 @@ def test_the_index_may_change_and_keys_only_for_maintainers(base):
     (base.results / "index.json").write_text("{ }")
     base.trust("maintainer", "another")
     assert problems(base) == {"trusted-keys.json": "trusted keys are changed by the maintainers alone"}
-    assert problems(base, keys_may_change=True) == {}
+    assert problems(base, by_maintainer=True) == {}
 
 
 def test_the_index_may_not_go_or_become_a_link(base):

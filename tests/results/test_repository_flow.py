@@ -73,12 +73,13 @@ def test_an_honest_pull_request_passes(proposed):
     ("change", "told"),
     [
         (lambda r: next(r.results.glob("published/*/engine.log")).write_text("x"), "what is published stays"),
+        (lambda r: r.bundle("mine"), "added by them alone"),
         (lambda r: r.trust("me"), "trusted keys are changed by the maintainers alone"),
         (lambda r: (r.submission("given") / "run.sh").write_text("#!/bin/sh"), "run.sh"),
         (lambda r: next(r.submission("given").rglob("engine.log")).write_text("x"), "engine.log"),
         (lambda r: r.submission("given"), "suite result index"),
     ],
-    ids=["changed", "trusts itself", "one file more", "tampered", "old index"],
+    ids=["changed", "as a maintainer", "trusts itself", "one file more", "tampered", "old index"],
 )
 def test_what_is_refused(proposed, change, told):
     change(proposed)
