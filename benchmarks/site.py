@@ -128,7 +128,7 @@ def clone(templates: list[Path], results: Path, number: int) -> None:
         lock = parse_lock(json.dumps(value).encode(), where=file)
         (folder / file).write_bytes(lock.to_bytes())
         record["lock_digest" if file == "lock.json" else "reference_lock_digest"] = lock.digest
-    headlines = ledger_of(template, folder, table, place)
+    headlines = ledger_of(template, folder, table)
     reference = record["evidence"]["reference"] | {"rows_sha256": sha256(b"%d" % table).hexdigest()}
     record |= {
         "name": name,
@@ -144,18 +144,11 @@ def clone(templates: list[Path], results: Path, number: int) -> None:
     folder.rename(folder.with_name(folder_name(created=record["created"], lock_digest=record["lock_digest"])))
 
 
-def ledger_of(template: Path, folder: Path, table: int, place: int) -> object:
+def ledger_of(template: Path, folder: Path, table: int) -> object:
     """Every eighth probe of the template's ledger, with reference rows of this table; its headlines."""
     whole = pq.read_table(template / "ledger.parquet")
-    # Clones of one template in one table differ in their probes' candidates: another eighth's values, shifted.
-    part = whole.take(pa.array(range(place // 14, whole.num_rows, EVERY)))
-    positions = whole.take(pa.array(range(0, whole.num_rows, EVERY)))
-    rows = min(part.num_rows, positions.num_rows)
-    part = part.slice(0, rows)
-    for column in ("position", "token_id", "target_id", "turn", "span_kind", "range_index", "window"):
-        part = part.set_column(
-            part.schema.get_field_index(column), part.schema.field(column), positions.slice(0, rows)[column]
-        )
+    part = whole.take(pa.array(range(0, whole.num_rows, EVERY)))
+    rows = part.num_rows
     hashes = [sha256(b"%d %d" % (table, row)).digest() for row in range(rows)]
     same = part.column("ref_row_sha256").to_pylist()
     equal = [a == b for a, b in zip(same, part.column("cand_row_sha256").to_pylist(), strict=True)]
