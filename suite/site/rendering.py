@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import posixpath
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +50,18 @@ class Renderer:
             title: For the window and the search engine; from a bundle or not.
             context: What the template needs; a name that it asks for and does not get is an error.
         """
-        folder = posixpath.dirname(path)
+        above = path.split("/")[:-1]
 
         def href(target: str) -> str:
             """Relative address of a file of the site; may end in `#anchor` or `?query`."""
             bare = min((target.find(mark) for mark in "#?" if mark in target), default=len(target))
-            relative = posixpath.relpath(target[:bare] or ".", folder or ".") if bare else ""
-            return relative + target[bare:]
+            if not bare:
+                return target
+            # Not `relpath`, which asks the system for the working folder at each of tens of thousands of links.
+            parts, shared = target[:bare].split("/"), 0
+            while shared < min(len(above), len(parts) - 1) and above[shared] == parts[shared]:
+                shared += 1
+            return "../" * (len(above) - shared) + "/".join(parts[shared:]) + target[bare:]
 
         html = self._environment.get_template(template).render(href=href, path=path, title=title, **context)
         return html.encode("utf-8", errors="replace")
