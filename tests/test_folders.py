@@ -19,10 +19,19 @@ def test_a_folder_appears_whole(tmp_path):
     assert [path.name for path in final.parent.iterdir()] == ["one"]
 
 
-def test_nothing_is_left_of_one_that_fails(tmp_path):
-    with pytest.raises(RuntimeError), whole_folder(tmp_path / "one", what="a thing") as folder:
+def written(final, then):
+    """A folder with one file, and what happens before it gets its name."""
+    with whole_folder(final, what="a thing") as folder:
         (folder / "a").write_text("a")
+        then()
+
+
+def test_nothing_is_left_of_one_that_fails(tmp_path):
+    def fail():
         raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        written(tmp_path / "one", fail)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -37,13 +46,13 @@ def test_what_is_there_stays(tmp_path, make):
 
 def test_what_appears_meanwhile_stays(tmp_path):
     final = tmp_path / "one"
-    with (
-        pytest.raises(InvalidInput, match="exists already"),
-        whole_folder(final, what="a thing") as folder,
-    ):
-        (folder / "a").write_text("a")
+
+    def appear():
         final.mkdir()
         (final / "theirs").write_text("b")
+
+    with pytest.raises(InvalidInput, match="exists already"):
+        written(final, appear)
     assert [path.name for path in final.iterdir()] == ["theirs"]
 
 

@@ -34,7 +34,7 @@ STREAMED_NAME = ".streamed.npz"
 
 _HELD_ROWS = 512
 """Hidden states that wait until the head is applied to them; no more than a chunk, and at least one product's worth.
-Few rows wait until the engine is done: the writer's threads would take the interpreter from an engine of short steps."""
+Few rows wait until the engine is done: an engine of short steps would have to share the interpreter with the writer."""
 
 
 class _Capture:

@@ -182,7 +182,6 @@ def test_newer_lock_is_refused_politely(sample: dict[str, Any]) -> None:
         {"model.files": [{"path": "a\\b", "size_bytes": 1, "sha256": "0" * 64}]},
         {"model.files": [{"path": "a", "size_bytes": -1, "sha256": "0" * 64}]},
         {"tokenizer_sha256": "0" * 63},
-        {"schema_version": "1"},
         {"schema_version": 0},
         {"runtime.kind": "other"},
         {"hardware.threads": None},
@@ -190,6 +189,11 @@ def test_newer_lock_is_refused_politely(sample: dict[str, Any]) -> None:
 )
 def test_hostile_lock(sample: dict[str, Any], changes: dict[str, Any]) -> None:
     assert "not a lock" in refused(changed(sample, changes))
+
+
+@pytest.mark.parametrize("version", ["1", True, 1.0])
+def test_a_version_is_a_whole_number(sample: dict[str, Any], version: object) -> None:
+    assert "schema_version is no whole number" in refused(changed(sample, {"schema_version": version}))
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"1", b"{", b'{"a":1,"a":2}', b"\xff", b"NaN", b'{"schema_version":1}'])
