@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from suite.bundle.find import folders_in
 from suite.errors import SuiteError
 from suite.files import sha256_file
+from suite.intake.folder import gate_folder
 from suite.results.attestation import ATTESTATION_NAME, Attestation, Attested, Consistent, read_attestation
 from suite.results.layout import ATTESTATIONS, NOTICES
 from suite.results.notice import read_notice
@@ -141,6 +142,7 @@ def own_signers(folder: Path, *, kept: Kept) -> tuple[str, ...]:
 
 
 def _read_check(folder: Path) -> _Check:
+    gate_folder(folder)
     attested = read_attestation(folder)
     return _Check(
         attestation=attested.attestation, key_ids=attested.key_ids, sha256=sha256_file(folder / ATTESTATION_NAME)
@@ -148,6 +150,7 @@ def _read_check(folder: Path) -> _Check:
 
 
 def _submitted(folder: Path) -> Submitted:
+    gate_folder(folder)
     opened = open_submission(folder)
     submission = opened.submission
     standing = Standing(

@@ -10,6 +10,7 @@ from suite.compare.comparison import Comparison, band_text, compare_entries, sco
 from suite.compare.entries import LEDGER_NAME, Entry, load_entry
 from suite.errors import SuiteError, VerificationFailed
 from suite.files import sha256_bytes
+from suite.intake.folder import gate_folder
 from suite.sbom.read import BUNDLE_NAME
 from suite.score.same_probes import differing
 from suite.score.together import intervals_together
@@ -39,6 +40,7 @@ def measure(group: Sequence[Found]) -> Measured:
     refused: list[Refused] = []
     for found in group:
         try:
+            gate_folder(found.folder)
             bundle = open_bundle(found.folder)
             check_files(bundle)
             entries.append((found, load_entry(bundle)))

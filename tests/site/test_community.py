@@ -152,9 +152,11 @@ def test_what_does_not_hold_is_left_out_and_the_rest_stays(folder, tmp_path):
     (results / "notices" / "x.json").write_text("{}")
     log = next(results.glob("tiny-chunk-512/*/engine.log"))
     log.write_bytes(log.read_bytes() + b"more")
+    (next(results.glob("tiny-kv-int8/2*")) / "notes.html").write_text("<script>")
     report = built(results, tmp_path / "out")
     refused = {one.place.partition("/")[0]: one.reason for one in report.refused}
-    assert refused.keys() == {"submissions", "attestations", "notices", "tiny-chunk-512"}
+    assert refused.keys() == {"submissions", "attestations", "notices", "tiny-chunk-512", "tiny-kv-int8"}
+    assert "a file that may not be there" in refused["tiny-kv-int8"]
     assert "No result here has been reproduced yet" in page(tmp_path / "out", "leaderboard/index.html")
     assert "Not shown" in page(tmp_path / "out", "results/index.html")
 
