@@ -73,16 +73,26 @@ def open_bundle(folder: Path) -> Bundle:
         InvalidInput: no bundle is there, or its record cannot be used.
         VerificationFailed: the record is not a regular file, too large, or its seal does not match.
     """
-    if not (folder / RECORD_NAME).exists():
-        below = sorted(path.parent for pattern in ("*/", "*/*/") for path in folder.glob(f"{pattern}{RECORD_NAME}"))
-        latest = max(below, key=lambda path: path.name, default=None)
-        raise InvalidInput(
-            f"no bundle here ({RECORD_NAME} is absent)",
-            where=str(folder),
-            hint="name a bundle's folder" + ("" if latest is None else f"; the latest below this one is {latest}"),
-        )
+    require_bundle(folder)
     folder = folder.resolve()
     return Bundle(folder=folder, record=parse_record(read_file(folder, RECORD_NAME), where=RECORD_NAME))
+
+
+def require_bundle(folder: Path) -> None:
+    """Check that a folder has a bundle's record.
+
+    Raises:
+        InvalidInput: it has none; the latest bundle below it is named.
+    """
+    if (folder / RECORD_NAME).exists():
+        return
+    below = sorted(path.parent for depth in (1, 2, 3) for path in folder.glob("*/" * depth + RECORD_NAME))
+    latest = max(below, key=lambda path: path.name, default=None)
+    raise InvalidInput(
+        f"no bundle here ({RECORD_NAME} is absent)" if folder.is_dir() else "no such folder",
+        where=str(folder),
+        hint="name a bundle's folder" + ("" if latest is None else f"; the latest below this one is {latest}"),
+    )
 
 
 def read_file(folder: Path, name: str) -> bytes:

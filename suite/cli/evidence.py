@@ -104,11 +104,11 @@ def challenge(commitment: Path, draw: int | None, out: Path, as_json: bool) -> N
     from suite.evidence.chance import escape_chance
     from suite.files import write_atomic
 
+    committed = _commitment(commitment)
     if out.exists():
         raise InvalidInput(
             "a challenge is there already", where=str(out), hint="use it: a second draw for one root proves less"
         )
-    committed = _commitment(commitment)
     made = make_challenge(committed, draw=draw)
     size = answer_bytes(committed, made.draw)
     write_atomic(out, made.to_bytes())

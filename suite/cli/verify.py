@@ -60,6 +60,7 @@ def verify(
     """
     from tabulate import tabulate
 
+    from suite.bundle.read import require_bundle
     from suite.bundle.verify import verify_bundle
     from suite.evidence.rows import replay_evidence
     from suite.evidence.store import evidence_store, fetch_evidence
@@ -68,6 +69,8 @@ def verify(
 
     if (packs or key_file or checkpoint) and not full:
         raise InvalidInput("--evidence, --checkpoint and --key need --full", hint="add --full")
+    for path in bundles:
+        require_bundle(path)
     home = suite_home()
     store = captures or home / "captures"
     if packs:
@@ -102,11 +105,8 @@ def verify(
 def _refused(path: Path) -> Report | None:
     """A report of what the gate of intake says against a bundle's folder, before anything in it is read."""
     from suite.bundle.report import Check, Report
-    from suite.bundle.schema import RECORD_NAME
     from suite.intake.folder import gate_folder
 
-    if not (path / RECORD_NAME).exists():
-        return None  # and `verify_bundle` says where the nearest one is
     try:
         gate_folder(path.resolve())
     except SuiteError as error:

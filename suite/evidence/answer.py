@@ -111,7 +111,10 @@ def open_answer(path: Path, challenge: Challenge, commitment: Commitment) -> Ten
         raise InvalidInput("no such file", where=where, hint="suite evidence answer")
     if path.stat().st_size > limit:
         raise VerificationFailed(f"has {path.stat().st_size:,} bytes; an answer has at most {limit:,}", where=where)
-    tensors = open_tensors(path)
+    try:
+        tensors = open_tensors(path)
+    except VerificationFailed as error:
+        raise VerificationFailed(error.message, where=where, hint="get the answer again") from error
     found = {name: (entry.dtype, entry.shape) for name, entry in tensors.tensors.items()}
     wanted = answer_layout(commitment, challenge.draw)
     for name in sorted(found.keys() | wanted.keys()):

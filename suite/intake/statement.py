@@ -13,7 +13,9 @@ from suite.intake.runs import require_past
 from suite.signing import SIGSTORE_NAME, STATEMENT_NAME, Kind, read_folder_statement
 from suite.signing.folder import hash_folder
 
-_HINT = "sign the folder as it is now, with your own key: `suite sign`"
+_DAMAGED = "get the folder again from whoever sent it"
+_OTHER = f"remove {STATEMENT_NAME} and sign with your own key (`suite sign`), if the result is yours"
+_EDITED = "send it as it was signed; a change that is meant is a new result, with a statement of its own"
 
 
 def signers(folder: Path, *, kind: Kind, now: datetime, limits: Limits) -> tuple[str, ...]:
@@ -34,7 +36,7 @@ def signers(folder: Path, *, kind: Kind, now: datetime, limits: Limits) -> tuple
     try:
         signed = read_folder_statement(folder)
     except VerificationFailed as error:
-        raise Refused("signature", error.message, where=STATEMENT_NAME, hint=_HINT) from error
+        raise Refused("signature", error.message, where=STATEMENT_NAME, hint=_DAMAGED) from error
     if signed is None:
         return ()
     statement = signed.statement
@@ -65,8 +67,8 @@ def _compare(signed: Mapping[str, str], found: Mapping[str, str]) -> None:
             "statement-of-another-folder",
             f"of the {len(signed)} files that were signed, {len(kept)} are here as they were",
             where=STATEMENT_NAME,
-            hint=_HINT,
+            hint=_OTHER,
         )
     first = differing[0]
     what = "is missing" if first not in found else "was added" if first not in signed else "was changed"
-    raise Refused("edited-after-signing", f"{what} after it was signed", where=ascii(first)[1:-1], hint=_HINT)
+    raise Refused("edited-after-signing", f"{what} after it was signed", where=ascii(first)[1:-1], hint=_EDITED)

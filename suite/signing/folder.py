@@ -107,14 +107,15 @@ def check_subjects(folder: Path, statement: Statement) -> None:
         VerificationFailed: a file is missing, is one too many, has another hash, or is no regular file.
     """
     found = hash_folder(folder, refuse=VerificationFailed)
+    hint = f"undo what was changed since, or, if it is yours and meant, remove {STATEMENT_NAME} and sign anew"
     for name in sorted(found.keys() | statement.subjects.keys()):
         where = f"{folder.name}/{ascii(name)[1:-1]}"
         if name not in found:
-            raise VerificationFailed("the signed statement names this file, and it is missing", where=where)
+            raise VerificationFailed("the signed statement names this file, and it is missing", where=where, hint=hint)
         if name not in statement.subjects:
-            raise VerificationFailed("the signed statement does not name this file", where=where)
+            raise VerificationFailed("the signed statement does not name this file", where=where, hint=hint)
         if found[name] != statement.subjects[name]:
-            raise VerificationFailed("its SHA-256 is not the one that was signed", where=where)
+            raise VerificationFailed("its SHA-256 is not the one that was signed", where=where, hint=hint)
 
 
 def hash_folder(folder: Path, *, refuse: type[SuiteError] = InvalidInput) -> dict[str, str]:

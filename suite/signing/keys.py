@@ -159,6 +159,8 @@ def load_signing_key(path: Path, *, passphrase: Callable[[], str] | None = None)
     """
     where = str(path)
     data = _read(path)
+    if b"-----BEGIN PUBLIC KEY-----" in data:
+        raise InvalidInput("a public key signs nothing", where=where, hint="name the private key, without .pub")
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise InvalidInput("others may read this private key", where=where, hint=f"chmod 600 {path.name}")
     secret: bytes | None = None
@@ -169,8 +171,9 @@ def load_signing_key(path: Path, *, passphrase: Callable[[], str] | None = None)
     try:
         private = load_pem_private_key(data, password=secret)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        why = "not a private key in PEM" if secret is None else "the passphrase is not that of the key"
-        raise InvalidInput(why, where=where, hint="`suite key new PATH` makes one") from error
+        if secret is not None:
+            raise InvalidInput("the passphrase is not that of the key", where=where, hint="try again") from error
+        raise InvalidInput("not a private key in PEM", where=where, hint="`suite key new PATH` makes one") from error
     if not isinstance(private, Ed25519PrivateKey):
         raise InvalidInput("not an Ed25519 key", where=where, hint="`suite key new PATH` makes one")
     key = SigningKey(private=private)
@@ -217,7 +220,8 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as stream:
             data = stream.read(_KEY_FILE_LIMIT_BYTES + 1)
     except OSError as error:
-        raise InvalidInput(f"cannot be read: {error.strerror}", where=str(path)) from error
+        hint = "`suite key new PATH` makes a key" if isinstance(error, FileNotFoundError) else None
+        raise InvalidInput(f"cannot be read: {error.strerror}", where=str(path), hint=hint) from error
     if len(data) > _KEY_FILE_LIMIT_BYTES:
         raise InvalidInput("too large for a key", where=str(path))
     return data

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from suite.bundle.write import write_bundle
 from suite.cli.verify import verify
-from suite.errors import VerificationFailed
+from suite.errors import InvalidInput, VerificationFailed
 from tests.bundle.world import World
 
 
@@ -42,6 +42,19 @@ def test_a_failure_is_shown_and_raised_with_exit_code_5(world):
     assert "engine.log: its SHA-256 is not the one" in str(done.exception)
     assert "FAIL" in done.output
     assert "rests on the failed check: files" in done.output
+
+
+def test_a_path_that_is_no_bundle_is_wrong_input_and_nothing_is_verified(world, tmp_path):
+    folder = write_bundle(world.parts(), results=world.results)
+    nowhere = run(folder, tmp_path / "nowhere")
+    assert isinstance(nowhere.exception, InvalidInput)
+    assert "nowhere: no such folder" in str(nowhere.exception)
+    assert nowhere.output == ""
+    (tmp_path / "submission" / "bundle").mkdir(parents=True)
+    world.results.joinpath(folder.parent.name).rename(tmp_path / "submission" / "bundle" / folder.parent.name)
+    around = run(tmp_path / "submission")
+    assert isinstance(around.exception, InvalidInput)
+    assert f"the latest below this one is {tmp_path}/submission/bundle/{folder.parent.name}/" in str(around.exception)
 
 
 def test_json_holds_one_report_per_bundle(world):

@@ -63,6 +63,17 @@ def test_a_passphrase_is_needed_and_must_be_right(tmp_path):
         load_signing_key(tmp_path / "k")
 
 
+def test_a_public_key_is_told_apart_from_a_private_one_that_others_may_read(tmp_path):
+    new_key(tmp_path / "k")
+    with pytest.raises(InvalidInput, match="a public key signs nothing"):
+        load_signing_key(tmp_path / "k.pub")
+    (tmp_path / "k").chmod(0o644)
+    with pytest.raises(InvalidInput, match="others may read"):
+        load_signing_key(tmp_path / "k")
+    with pytest.raises(InvalidInput, match="`suite key new PATH` makes a key"):
+        load_signing_key(tmp_path / "none")
+
+
 def test_an_empty_passphrase_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="protects nothing"):
         new_key(tmp_path / "k", passphrase="")
