@@ -33,10 +33,18 @@ def site() -> None:
     help="Manifests whose launch commands are shown. [default: manifests, where it exists]",
 )
 @click.option("--base-url", default="", metavar="URL", help="Where the site will lie, for the feed's addresses.")
+@click.option("--published", is_flag=True, help="Leave out bundles that git does not know: what you measured here.")
 @click.option("--jobs", type=click.IntRange(1, 64), help="Processes. [default: one a core, at most 8]")
 @click.option("-q", "--quiet", is_flag=True, help="Show errors only.")
 def build(
-    results: tuple[Path, ...], out: Path, manifests: Path | None, base_url: str, jobs: int | None, *, quiet: bool
+    results: tuple[Path, ...],
+    out: Path,
+    manifests: Path | None,
+    base_url: str,
+    jobs: int | None,
+    *,
+    published: bool,
+    quiet: bool,
 ) -> None:
     """Write the site, or bring it up to date: only what has changed is made again.
 
@@ -54,6 +62,7 @@ def build(
         cache=default_cache(out),
         manifests=default_manifests(manifests),
         base_url=checked_base_url(base_url),
+        published_only=published,
         workers=jobs or workers_here(),
     )
     with Progress(quiet=quiet) as progress:
@@ -65,6 +74,13 @@ def build(
             f"{report.num_bundles:,} bundles, {report.num_files:,} files ({report.num_written:,} written, "
             f"{report.num_removed:,} removed), {report.size_bytes / 1e6:.1f} MB: {out / 'index.html'}"
         )
+        if report.num_unknown:
+            click.echo(_told_unknown(report.num_unknown), err=True)
+
+
+def _told_unknown(count: int) -> str:
+    what = "1 bundle that git does not know is" if count == 1 else f"{count:,} bundles that git does not know are"
+    return f"{what} shown, for your own eyes; before you publish, --published leaves out what git does not know"
 
 
 @site.command()

@@ -61,6 +61,7 @@ def _board(site: Site, path: str, renderer: Renderer) -> bytes:
         factors=sorted({factor.key for bundle in every for factor in bundle.factors}),
         tiers=[tier for tier in TIERS if any(bundle.tier == tier for bundle in every)],
         num_other=sum(len(cohort.rows) for cohort in cohorts) - len(every),
+        num_withdrawn=sum(bundle.standing.withdrawal is not None for bundle in site.bundles),
         private=() if reproduced_only else site.private,
     )
 

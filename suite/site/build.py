@@ -38,6 +38,8 @@ class BuildOptions:
     """Folder of manifests whose launch commands are shown even where nothing was measured."""
     base_url: str = ""
     """Where the site will lie, with a closing `/`; empty: the feed has relative addresses."""
+    published_only: bool = False
+    """Whether bundles that git does not know are left out: what a person measured in a checkout."""
     workers: int = 2
 
 
@@ -49,6 +51,8 @@ class BuildReport:
     num_files: int
     num_written: int
     num_removed: int
+    num_unknown: int
+    """Bundles shown that git does not know; 0 where the results lie in no checkout."""
     refused: tuple[Refused, ...]
     size_bytes: int
 
@@ -57,23 +61,26 @@ def build_site(options: BuildOptions, *, observer: Observer | None = None) -> Bu
     """Bring the folder `options.out` up to date. Every file in it is whole at any moment.
 
     Raises:
-        InvalidInput: no results folder, or `out` holds something that no build of a site put there.
+        InvalidInput: no results folder, one in no checkout of which only the published part is wanted, or `out` holds
+            something that no build of a site put there.
     """
     observer = observer or SilentObserver()
     _claim(options.out)
     cache = Cache(options.cache, code_key=code_key())
     with Workers(number=options.workers, out=options.out, templates=cache.templates) as workers:
-        site, groups = _site(options, workers, cache, observer)
+        scanned = scan(options.results, known_groups=cache.groups, kept=cache, published_only=options.published_only)
+        site = _site(scanned, options, workers, cache, observer)
         sections = all_sections(base_url=options.base_url)
         outputs = {output.path: output for section in sections for output in section.outputs(site)}
         made = _write(options, workers, outputs, cache, observer)
     removed = _remove(options.out, cache.made.keys() - outputs.keys())
-    cache.close(made=made.files, groups=groups)
+    cache.close(made=made.files, groups={found.key: (found.group, found.record_sha256) for found in scanned.found})
     return BuildReport(
         num_bundles=len(site.bundles),
         num_files=len(outputs),
         num_written=made.num_written,
         num_removed=removed,
+        num_unknown=sum(bundle.bundle_id in scanned.unknown for bundle in site.bundles),
         refused=(*site.refused, *made.refused),
         size_bytes=sum(one.size_bytes for one in made.files.values()),
     )
@@ -93,10 +100,7 @@ def _claim(out: Path) -> None:
         (out / MARKER).touch()
 
 
-def _site(
-    options: BuildOptions, workers: Workers, cache: Cache, observer: Observer
-) -> tuple[Site, dict[str, tuple[str, str]]]:
-    scanned = scan(options.results, known_groups=cache.groups, kept=cache)
+def _site(scanned: Scan, options: BuildOptions, workers: Workers, cache: Cache, observer: Observer) -> Site:
     groups: dict[str, list[Found]] = {}
     for found in scanned.found:
         groups.setdefault(found.group, []).append(found)
@@ -116,8 +120,7 @@ def _site(
         known[group] = measured
         observer.advance(len(groups[group]))
     measured_groups = [measured for measured in known.values() if measured is not None]
-    site = _assembled(scanned, measured_groups, manifests)
-    return site, {found.key: (found.group, found.record_sha256) for found in scanned.found}
+    return _assembled(scanned, measured_groups, manifests)
 
 
 def _assembled(scanned: Scan, groups: Sequence[Measured], manifests: tuple[ManifestFacts, ...]) -> Site:

@@ -65,7 +65,8 @@ class Community:
     """`record_sha256` -> attestations of it, each with its file's SHA-256."""
     notices: dict[str, list[NoticeFacts]]
     """`record_sha256` -> notices of it, oldest first."""
-    trusted: frozenset[str]
+    trusted: dict[str, str]
+    """Key id -> whose key it is."""
 
     def standing(self, record_sha256: str, own: Standing) -> Standing:
         """What a bundle brings itself, with what others say of it; the tier follows from both."""
@@ -75,9 +76,15 @@ class Community:
             update={
                 "tier": "self-reported"
                 if own.origin == "private"
-                else tier_of(record_sha256, own.signers, attested, self.trusted),
+                else tier_of(record_sha256, own.signers, attested, frozenset(self.trusted)),
                 "checks": tuple(
-                    _check_facts(one, counts=self._counts(one, own.signers), sha256=sha256) for one, sha256 in checks
+                    _check_facts(
+                        one,
+                        names={key: self.trusted[key] for key in one.key_ids if key in self.trusted},
+                        counts=self._counts(one, own.signers),
+                        sha256=sha256,
+                    )
+                    for one, sha256 in checks
                 ),
                 "notices": tuple(self.notices.get(record_sha256, ())),
             }
@@ -85,7 +92,7 @@ class Community:
 
     def _counts(self, attested: Attested, signers: Sequence[str]) -> bool:
         keys = set(attested.key_ids)
-        return bool(keys & self.trusted) and not keys & set(signers)
+        return bool(keys & self.trusted.keys()) and not keys & set(signers)
 
 
 def read_community(results: Path, *, kept: Kept) -> Community:
@@ -128,7 +135,7 @@ def read_community(results: Path, *, kept: Kept) -> Community:
         refused=tuple(refused),
         checks=dict(checks),
         notices=dict(notices),
-        trusted=read_trusted(results).key_ids,
+        trusted={key.key_id: key.name for key in read_trusted(results).keys},
     )
 
 
@@ -202,7 +209,7 @@ def _private(found: Aggregates, standing: Standing) -> PrivateFacts:
     )
 
 
-def _check_facts(attested: Attested, *, counts: bool, sha256: str) -> CheckFacts:
+def _check_facts(attested: Attested, *, names: dict[str, str], counts: bool, sha256: str) -> CheckFacts:
     one, detail = attested.attestation, attested.attestation.detail
     if isinstance(detail, Consistent):
         drawn = "every row" if detail.method == "whole" else f"{detail.drawn:,} of {detail.rows:,} rows, drawn,"
@@ -219,6 +226,7 @@ def _check_facts(attested: Attested, *, counts: bool, sha256: str) -> CheckFacts
         created=one.created,
         told=told,
         key_ids=attested.key_ids,
+        key_names=names,
         counts=counts,
         own_record_sha256="" if isinstance(detail, Consistent) else detail.own_record_sha256,
         sha256=sha256,

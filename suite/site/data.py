@@ -40,6 +40,23 @@ class Guide:
         return f"guides/{slug(self.gpu)}/{slug(self.model)}.html"
 
     @property
+    def withdrawn(self) -> tuple[BundleFacts, ...]:
+        """Those of its bundles that were withdrawn; newest first."""
+        return tuple(bundle for bundle in self.bundles if bundle.standing.withdrawal is not None)
+
+    @property
+    def withdrawn_stacks(self) -> frozenset[str]:
+        """Names of the maintainers' stacks that were measured, and of which no result stands."""
+        own = [bundle for bundle in self.bundles if bundle.standing.origin == "own"]
+        standing = {bundle.name for bundle in own if bundle.latest}
+        return frozenset(bundle.name for bundle in own) - standing
+
+    @property
+    def num_results(self) -> int:
+        """Bundles that were not withdrawn."""
+        return len(self.bundles) - len(self.withdrawn)
+
+    @property
     def num_published(self) -> int:
         """Figures published elsewhere."""
         return sum(len(table.rows) for published in self.published for table in published.tables)

@@ -25,7 +25,7 @@ class Front:
 
     def outputs(self, site: Site) -> Iterable[Output]:
         """The first page, the method, and every asset."""
-        shown = [[g.page, len(g.bundles), g.num_published, len(g.manifests)] for g in site.guides]
+        shown = [[g.page, g.num_results, len(g.withdrawn), g.num_published, len(g.manifests)] for g in site.guides]
         newest = [b.key for b in site.bundles if b.standing.withdrawal is None][:_NEWEST]
         yield Output(path="index.html", key=key_of("home", shown, newest), make=partial(_home, site))
         yield Output(path="method.html", key=key_of("method"), make=_method)
@@ -43,20 +43,19 @@ def _home(site: Site, renderer: Renderer) -> bytes:
     by_gpu: dict[str, list[Guide]] = {}
     for guide in site.guides:
         by_gpu.setdefault(guide.gpu, []).append(guide)
-    ordered = sorted(
-        by_gpu, key=lambda name: (-sum(len(g.bundles) for g in by_gpu[name]), find_gpu(name) is None, name)
-    )
+    ordered = sorted(by_gpu, key=lambda name: (-sum(g.num_results for g in by_gpu[name]), find_gpu(name) is None, name))
     return renderer.page(
         "home.html",
         path="index.html",
         title="suite: what one serving flag does to a local model’s answers",
         section="guides",
         gpus=[
-            (name, find_gpu(name), sorted(by_gpu[name], key=lambda guide: (not guide.bundles, guide.model)))
+            (name, find_gpu(name), sorted(by_gpu[name], key=lambda guide: (not guide.num_results, guide.model)))
             for name in ordered
         ],
         newest=[bundle for bundle in site.bundles if bundle.standing.withdrawal is None][:_NEWEST],
-        num_bundles=len(site.bundles),
+        num_results=sum(guide.num_results for guide in site.guides),
+        num_withdrawn=sum(len(guide.withdrawn) for guide in site.guides),
     )
 
 

@@ -75,6 +75,8 @@ class Command:
     is_reference: bool = False
     is_measured_reference: bool = False
     """Whether bundles of this page were measured against it."""
+    is_withdrawn: bool = False
+    """Whether it was measured here, and the result withdrawn."""
 
 
 class Guides:
@@ -123,7 +125,6 @@ def _page(guide: Guide, renderer: Renderer) -> bytes:
         chosen=_chosen(commands, pick),
         by_stack=_by_stack(guide.bundles),
         older=[b for b in guide.bundles if not b.latest and b.standing.withdrawal is None],
-        withdrawn=[b for b in guide.bundles if b.standing.withdrawal is not None],
         tiers=[tier for tier in TIERS if any(bundle.tier == tier for bundle in guide.bundles if bundle.latest)],
         origins=ORIGINS,
     )
@@ -198,6 +199,7 @@ def commands_of(guide: Guide) -> tuple[Command, ...]:
         for command in _measured(bundle, manifests):
             facts = command.facts
             found.setdefault((facts.weights, facts.backend, facts.kv_cache_dtype), command)
+    withdrawn = guide.withdrawn_stacks
     for manifest in guide.manifests:
         facts = manifest.command
         found.setdefault(
@@ -208,6 +210,7 @@ def commands_of(guide: Guide) -> tuple[Command, ...]:
                 bundle=None,
                 manifest=manifest,
                 is_reference=manifest.role == "reference",
+                is_withdrawn=manifest.name in withdrawn,
             ),
         )
     return tuple(found[key] for key in sorted(found))

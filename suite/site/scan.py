@@ -14,6 +14,7 @@ from suite.bundle.read import read_file
 from suite.bundle.schema import RECORD_NAME
 from suite.errors import InvalidInput, SuiteError
 from suite.files import sha256_bytes
+from suite.results.git import known_bundles, known_files
 from suite.results.layout import ATTESTATIONS, NOTICES, TRUSTED_NAME
 from suite.site.facts import Refused
 from suite.site.kept import Kept
@@ -56,28 +57,37 @@ class Scan:
     found: tuple[Found, ...]
     private: tuple[PrivateFacts, ...]
     refused: tuple[Refused, ...]
+    unknown: frozenset[str]
+    """Places of bundles right below a folder of a checkout that git does not know: what a person measured there."""
 
 
-def scan(results: Iterable[Path], *, known_groups: Mapping[str, tuple[str, str]], kept: Kept) -> Scan:
+def scan(
+    results: Iterable[Path], *, known_groups: Mapping[str, tuple[str, str]], kept: Kept, published_only: bool = False
+) -> Scan:
     """Find bundles.
 
     Args:
         results: Folders that hold `<name>/<stamp>-<lock digest>/`, and what others brought (docs/community.md).
         known_groups: Key -> group and `record_sha256`, from an earlier build.
         kept: Where builds remember what they made of others' folders.
+        published_only: Pass over bundles that git does not know.
 
     Raises:
-        InvalidInput: a folder is absent, one bundle lies in two of them, or a list of trusted keys cannot be read.
+        InvalidInput: a folder is absent, one bundle lies in two of them, a list of trusted keys cannot be read, or only
+            what git knows is wanted of a folder in no checkout.
         VerificationFailed: likewise of a list of trusted keys.
     """
     found: dict[str, Found] = {}
     private: dict[str, PrivateFacts] = {}
     refused: list[Refused] = []
+    unknown: set[str] = set()
     for root in results:
         if not root.is_dir():
             raise InvalidInput("no such folder", where=str(root), hint="name a folder that `suite run` writes into")
         community = _community(root, kept)
-        for folder in find_bundles(root):
+        bundles, beside = _bundles(root, published_only=published_only)
+        unknown |= beside
+        for folder in bundles:
             place = f"{folder.parent.name}/{folder.name}"
             if place in found:
                 raise InvalidInput(
@@ -105,11 +115,31 @@ def scan(results: Iterable[Path], *, known_groups: Mapping[str, tuple[str, str]]
                         standing = community.standing(submitted.record_sha256, submitted.standing)
                         private[submitted.bundle_id] = submitted.private.model_copy(update={"standing": standing})
                 else:
+                    unknown.discard(submitted.bundle_id)  # its submission, which is to become public, stands for it
                     found[submitted.bundle_id] = _found(
                         Path(submitted.bundle), submitted.standing, community, known_groups
                     )
     ordered = [found[place] for place in sorted(found)]
-    return Scan(found=tuple(_mark_latest(ordered)), private=tuple(private.values()), refused=tuple(refused))
+    return Scan(
+        found=tuple(_mark_latest(ordered)),
+        private=tuple(private.values()),
+        refused=tuple(refused),
+        unknown=frozenset(unknown),
+    )
+
+
+def _bundles(root: Path, *, published_only: bool) -> tuple[list[Path], set[str]]:
+    """Bundles right below a folder, and places of those among them that git does not know."""
+    known = known_files(root)
+    if published_only:
+        if known is None:
+            raise InvalidInput(
+                "not in a checkout of git, so nothing tells what is published", where=str(root), hint="omit --published"
+            )
+        return known_bundles(root, known), set()
+    bundles = find_bundles(root)
+    beside = set() if known is None else set(bundles).difference(known_bundles(root, known))
+    return bundles, {f"{folder.parent.name}/{folder.name}" for folder in beside}
 
 
 def _community(root: Path, kept: Kept) -> Community | None:

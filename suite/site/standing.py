@@ -33,6 +33,8 @@ class CheckFacts(_Kept):
     told: str
     """What came out, in words."""
     key_ids: tuple[str, ...]
+    key_names: dict[str, str]
+    """Key id -> whose key it is, as the list of trusted keys says; keys that are not listed have none."""
     counts: bool
     """Whether a trusted key that is none of the bundle's own signed it."""
     own_record_sha256: str

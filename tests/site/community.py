@@ -9,6 +9,7 @@ from pathlib import Path
 from suite.bundle.read import Bundle, open_bundle
 from suite.signing import sign_folder
 from suite.submission.private import aggregate
+from suite.submission.schema import submission_id
 from tests.compare.world import CompareWorld, member, one_per_turn
 from tests.results.repository import OWNER_KEY, Repository, reproduced
 from tests.site.world import GPU, HOSTILE, MODEL, table_of_bundles
@@ -78,12 +79,7 @@ def community(root: Path) -> Folder:
     kept = open_bundle(
         world.bundle("tiny-private", one_per_turn(range(4)), kv_cache_dtype="fp8_e5m2", hardware=GPU, model=MODEL)
     )
-    staged = root / "staged-private"
-    staged.mkdir()
-    aggregates = aggregate(kept, OWNER_KEY)
-    (staged / "aggregates.json").write_bytes(aggregates.to_bytes())
-    fields = {"kind": "private", "bundle_id": aggregates.bundle_id, "session_public": False, "note": NOTE}
-    repository._submitted(staged, kept, "owner", fields)
+    private = submitted_privately(repository, kept)
     shutil.rmtree(kept.folder.parent)
     return Folder(
         world=world,
@@ -93,5 +89,19 @@ def community(root: Path) -> Folder:
         withdrawn=own["tiny-kv-fp8"],
         corrected=own["tiny-kv-int8"],
         namesake=namesake,
-        private=aggregates.bundle_id,
+        private=private,
     )
+
+
+def submitted_privately(repository: Repository, bundle: Bundle) -> str:
+    """Submit counts and sums of a bundle alone; returns the id under which they stand."""
+    staged = repository.root / f"staged-{bundle.record.name}"
+    staged.mkdir()
+    aggregates = aggregate(bundle, OWNER_KEY)
+    (staged / "aggregates.json").write_bytes(aggregates.to_bytes())
+    own = submission_id(name=bundle.record.name, record_sha256=aggregates.record_sha256)
+    fields = {"kind": "private", "bundle_id": aggregates.bundle_id, "session_public": False, "note": NOTE}
+    fields |= {"id": own, "record_sha256": aggregates.record_sha256}
+    folder = repository._submitted(staged, bundle, "owner", fields)
+    folder.rename(folder.with_name(own))
+    return aggregates.bundle_id

@@ -11,8 +11,10 @@ from suite.bundle.read import open_bundle
 from suite.compare.comparison import compare
 from suite.compare.data import to_json
 from suite.errors import InvalidInput
+from suite.files import pretty_json
 from suite.site.build import MARKER
 from tests.compare.world import one_per_turn
+from tests.site.branched import branched_bundle
 from tests.site.world import GPU, GUIDE, MODEL, amended, built, make_hostile, sbom, table_of_bundles
 
 
@@ -90,8 +92,13 @@ def test_nothing_is_ranked_that_nobody_reproduced(site):
     assert "No result here has been reproduced yet" in page(site, "leaderboard/index.html")
     assert "tiny-kv-fp8" not in page(site, "leaderboard/index.html")
     every = page(site, "leaderboard/all.html")
+    assert "has been reproduced yet" not in every
     assert every.count('class="stack') == 4
     assert "self-reported" in every
+
+
+def test_a_guide_says_whom_its_ranks_are_among(site):
+    assert "Rows of every tier are ranked together here; the <a" in page(site)
 
 
 def test_the_index_is_as_its_schema_says(site):
@@ -196,6 +203,16 @@ def test_what_is_not_what_it_says_is_left_out_with_the_reason(copied, tmp_path):
     html = page(tmp_path / "out", "results/index.html")
     assert "Not shown" in html
     assert not re.search(r'href="[^"]*tiny-kv-fp8', html)
+
+
+def test_forks_that_cannot_be_read_are_told_and_the_rest_stays(copied, tmp_path):
+    folder = branched_bundle(copied, num_probes=400, num_flips=100)
+    amended(folder, branches_json=pretty_json({"schema_version": 1, "forks": "many"}))
+    report = built(copied, tmp_path / "out")
+    assert [one.place for one in report.refused] == [f"branched/{folder.name}"]
+    assert "branches.json" in report.refused[0].reason
+    assert report.num_bundles == 4
+    assert f"branched/{folder.name}" in page(tmp_path / "out", "results/index.html")
 
 
 def test_a_file_that_is_not_the_bundle_s_is_not_offered(copied, tmp_path):

@@ -6,17 +6,23 @@ import json
 import re
 import shutil
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import jsonschema
 import pytest
 
+from suite.bundle.read import open_bundle
 from suite.results.load import load_results
-from suite.site.data import Site
-from suite.site.launches import ManifestFacts
-from suite.site.standing import PrivateFacts, Standing
+from suite.signing import sign_folder
+from suite.site.data import BundleFacts, Guide, Site
+from suite.site.guides import commands_of
+from suite.site.launches import CommandFacts, ManifestFacts
+from suite.site.standing import NoticeFacts, PrivateFacts, Standing
+from tests.compare.world import CompareWorld, one_per_turn
+from tests.results.repository import Repository, reproduced
 from tests.site.community import community
 from tests.site.test_browser import OF_SIZE_AND_COLOUR
-from tests.site.world import GUIDE, built
+from tests.site.world import GPU, GUIDE, HOSTILE, MODEL, built, table_of_bundles
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +177,95 @@ def test_a_notice_changes_the_pages_and_nothing_is_done_twice(folder, tmp_path):
     assert built(results, out).num_written > 0
     assert index_of(out)["withdrawn"] == []
     assert "withdrawn" not in page_of(out, folder.withdrawn.bundle_id)
+
+
+def test_a_trusted_key_is_shown_with_its_name_and_names_stay_text(folder, site, tmp_path):
+    lab, author = (folder.repository.key(name).key_id for name in ("lab", "author"))
+    html = page_of(site, folder.reproduced.bundle_id)
+    assert re.search(rf"{re.escape(lab)}</code> lab\b", html)
+    # A key that nobody listed has no name.
+    assert re.search(rf"{re.escape(author)}</code></td>", page_of(site, folder.namesake.bundle_id))
+    results = tmp_path / "results"
+    shutil.copytree(folder.results, results)
+    trusted = json.loads((results / "trusted-keys.json").read_bytes())
+    trusted["keys"][0]["name"] = f"{HOSTILE[1]} {HOSTILE[4]}"
+    (results / "trusted-keys.json").write_text(json.dumps(trusted))
+    built(results, tmp_path / "out")
+    html = page_of(tmp_path / "out", folder.reproduced.bundle_id)
+    assert f"{lab}</code> &lt;img src=x onerror=" in html
+    assert "{{ 7 * 7 }}" in html
+    assert "<img" not in html
+
+
+def test_rows_that_were_reproduced_are_ranked_among_each_other(tmp_path):
+    world = table_of_bundles(tmp_path)
+    repository = Repository(root=tmp_path)
+    repository.trust("lab")
+    for name in ("tiny-kv-int8", "tiny-kv-fp8"):
+        bundle = open_bundle(next((world.results / name).iterdir()))
+        sign_folder(bundle.folder, repository.key("maintainer"), kind="result")
+        repository.attest(bundle, by="lab", kind="reproduced", detail=reproduced())
+    built(world.results, tmp_path / "out")
+    (table,) = [table for table in index_of(tmp_path / "out")["tables"] if table["model"] == "Tiny-1B"]
+    ranks = {row["bundle_id"].partition("/")[0]: (row["rank"], row["rank_reproduced"]) for row in table["rows"]}
+    assert ranks["tiny-kv-int8"][1] == 1
+    assert ranks["tiny-kv-fp8"] == (4, 2)
+    assert {ranks[name][1] for name in ("tiny-chunk-512", "tiny-kv-fp16")} == {None}
+    shown = re.findall(r'<td class="num rank" data-v="(\d*)">', page(tmp_path / "out", "leaderboard/index.html"))
+    assert shown == ["1", "2"]
+
+
+def test_a_guide_whose_only_result_was_withdrawn_says_so(tmp_path):
+    world = CompareWorld(root=tmp_path)
+    repository = Repository(root=tmp_path)
+    bundle = open_bundle(world.bundle("lone", one_per_turn(range(3)), hardware=GPU, model=MODEL))
+    built(world.results, tmp_path / "before")
+    assert re.search(
+        r'tiny-1b.html">Tiny-1B</a></td>\s*<td class="num">1 result</td>', page(tmp_path / "before", "index.html")
+    )
+    repository.notice(bundle, kind="withdrawal")
+    out = tmp_path / "out"
+    built(world.results, out)
+    guide = page(out, GUIDE)
+    assert (
+        'The one result that was measured here with this model on RTX 5090 <a href="#withdrawn">was withdrawn</a>.'
+        in guide
+    )
+    assert '<section id="withdrawn">' in guide
+    assert "Nothing was measured here" not in guide
+    assert not re.search(r"\.\s*\.", re.sub(r"<[^>]+>", "", guide))
+    first = page(out, "index.html")
+    assert re.search(
+        r'tiny-1b.html">Tiny-1B</a></td>\s*<td class="num"><span class="soft">1 withdrawn</span></td>', first
+    )
+    assert "1 result<" not in first
+    assert "None stands." in first
+    every = page(out, "leaderboard/all.html")
+    assert "reproduced yet" not in every
+    assert "has what was withdrawn" in every
+    assert "No result here has been reproduced yet" in page(out, "leaderboard/index.html")
+
+
+def test_the_first_page_counts_withdrawn_results_apart(site):
+    first = page(site, "index.html")
+    assert re.search(r'Tiny-1B</a></td>\s*<td class="num">6 results, <span class="soft">1 withdrawn</span>', first)
+    assert "All 6 results, and 1 withdrawn" in first
+
+
+def test_a_command_whose_result_was_withdrawn_says_so():
+    command = CommandFacts.model_construct(weights="bf16", backend="TRITON_ATTN", kv_cache_dtype="auto")
+    pinned = [
+        ManifestFacts.model_construct(
+            name=name, role="candidate", command=command.model_copy(update={"kv_cache_dtype": name})
+        )
+        for name in ("gone", "new")
+    ]
+    notice = NoticeFacts(kind="withdrawal", created="2026-01-01T00:00:00Z", why="x", replaced_by="")
+    bundle = BundleFacts.model_construct(name="gone", latest=False, standing=Standing(notices=(notice,)))
+    guide = Guide(gpu="G", model="M", cohorts=(), bundles=(bundle,), manifests=tuple(pinned), published=())
+    assert {one.label: one.is_withdrawn for one in commands_of(guide)} == {"gone": True, "new": False}
+    later = BundleFacts.model_construct(name="gone", latest=True, standing=Standing())
+    assert replace(guide, bundles=(bundle, later)).withdrawn_stacks == frozenset()
 
 
 @pytest.mark.browser

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from suite.bundle.read import open_bundle
 from suite.errors import InvalidInput
 from suite.site import resources
 from suite.site.speeds import load_speeds, parse_speeds
+from tests.results.repository import Repository
 from tests.site.world import GUIDE, HOSTILE, built, table_of_bundles
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +70,8 @@ def test_the_guide_shows_speeds_beside_flips(tmp_path, monkeypatch):
     (own / "speeds" / "tiny.json").write_bytes(table(stack(), failed, stack("tiny-bf16", is_reference=True)))
     for module in ("build", "rendering", "front"):
         monkeypatch.setattr(f"suite.site.{module}.site_folder", lambda: own)
-    built(table_of_bundles(tmp_path / "world").results, tmp_path / "out")
+    results = table_of_bundles(tmp_path / "world").results
+    built(results, tmp_path / "out")
     html = (tmp_path / "out" / GUIDE).read_text(encoding="utf-8")
     section = html[html.index('id="speed-1"') :]
     assert "4,000" in section
@@ -78,6 +81,14 @@ def test_the_guide_shows_speeds_beside_flips(tmp_path, monkeypatch):
     assert "&lt;script&gt;document" in section
     assert "<script>document" not in html
     assert "speed of a server under load" in html
+    assert "result withdrawn" not in section
+    gone = open_bundle(next((results / "tiny-kv-int8").iterdir()))
+    Repository(root=tmp_path / "world").notice(gone, kind="withdrawal")
+    built(results, tmp_path / "out")
+    html = (tmp_path / "out" / GUIDE).read_text(encoding="utf-8")
+    section = html[html.index('id="speed-1"') :]
+    assert "5 of " not in section
+    assert '<span class="soft">result withdrawn</span>' in section
 
 
 def test_tables_in_the_repository_can_be_read():

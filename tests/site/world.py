@@ -96,7 +96,13 @@ def make_hostile(folder: Path) -> None:
 
 
 def built(
-    results: Path, out: Path, *, workers: int = 1, manifests: Path | None = None, base_url: str = ""
+    results: Path,
+    out: Path,
+    *,
+    workers: int = 1,
+    manifests: Path | None = None,
+    base_url: str = "",
+    published_only: bool = False,
 ) -> BuildReport:
     """Build a site in `out`, with its cache beside it."""
     return build_site(
@@ -106,6 +112,7 @@ def built(
             cache=out.with_name(f"{out.name}-cache"),
             manifests=manifests,
             base_url=base_url,
+            published_only=published_only,
             workers=workers,
         )
     )
