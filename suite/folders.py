@@ -16,7 +16,7 @@ from suite.errors import InvalidInput, MissingPrerequisite
 def whole_folder(final: Path, *, what: str, hint: str = "nothing is written over") -> Iterator[Path]:
     """A folder of the name of `final` to write into, hidden until the block ends without an error.
 
-    What an earlier killed process left of that kind is removed.
+    What an earlier killed process left of that kind is removed. Folders above it that had to be made stay only with it.
 
     Args:
         final: Must not exist.
@@ -27,10 +27,32 @@ def whole_folder(final: Path, *, what: str, hint: str = "nothing is written over
         InvalidInput: `final` exists.
         MissingPrerequisite: the disk is full; nothing is left behind.
     """
-    final.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(final.parent)
-    if os.path.lexists(final):
-        raise InvalidInput(f"{what} exists already", where=str(final), hint=hint)
+    with made_folder(final.parent):
+        _remove_abandoned(final.parent)
+        if os.path.lexists(final):
+            raise InvalidInput(f"{what} exists already", where=str(final), hint=hint)
+        with _renamed_at_the_end(final, what=what, hint=hint) as partial:
+            yield partial
+
+
+@contextmanager
+def made_folder(folder: Path) -> Iterator[None]:
+    """A folder that is there for the block; where the block fails, those that had to be made and are empty go again."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for path in made:
+            try:
+                path.rmdir()
+            except OSError:  # somebody else's file lies there by now
+                break
+        raise
+
+
+@contextmanager
+def _renamed_at_the_end(final: Path, *, what: str, hint: str) -> Iterator[Path]:
     hidden = final.parent / f".{final.name}.{os.getpid()}.partial"
     partial = hidden / final.name
     try:

@@ -19,6 +19,36 @@ def test_a_folder_appears_whole(tmp_path):
     assert [path.name for path in final.parent.iterdir()] == ["one"]
 
 
+def test_folders_above_go_with_one_that_fails(tmp_path):
+    def fail():
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        written(tmp_path / "deep" / "deeper" / "one", fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_above_that_was_there_or_is_used_by_now_stays(tmp_path):
+    (tmp_path / "there").mkdir()
+
+    def fail():
+        (tmp_path / "there" / "deep" / "theirs").write_text("b")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        written(tmp_path / "there" / "deep" / "one", fail)
+    assert [path.name for path in (tmp_path / "there" / "deep").iterdir()] == ["theirs"]
+    (tmp_path / "there" / "deep" / "theirs").unlink()
+    (tmp_path / "there" / "deep").rmdir()
+
+    def only_fail():
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        written(tmp_path / "there" / "one", only_fail)
+    assert (tmp_path / "there").is_dir()
+
+
 def written(final, then):
     """A folder with one file, and what happens before it gets its name."""
     with whole_folder(final, what="a thing") as folder:

@@ -205,10 +205,13 @@ def check(
     from suite.evidence.attest import attest_evidence
     from suite.evidence.check import check_answer
     from suite.evidence.store import evidence_store
+    from suite.results.attestation import require_someone_else
     from suite.stack.home import suite_home
 
     key = None if key_file is None else open_key(key_file)
     opened, asked = open_bundle(bundle), _challenge(challenge)
+    if key is not None:
+        require_someone_else(opened, kind="consistent", key_id=key.key_id, results=results)
     local = (evidence_store(suite_home()) / "heads", suite_home() / "captures" / "heads")
     with Progress(quiet=quiet) as progress:
         done = check_answer(

@@ -77,20 +77,22 @@ def reproduce(
     The bundle is taken in, its locks are held against allow-lists, and what will be fetched and run is shown before
     anything happens. Says identical, within floor, or differs (exit code 5), with numbers.
     """
+    from suite.cli.agree import agreed
     from suite.cli.key import open_key
     from suite.cli.progress import Progress
     from suite.reproduce.policy import Policy, load_policy
     from suite.reproduce.proposal import propose
-    from suite.reproduce.run import attest, require_someone_else
+    from suite.reproduce.run import attest
     from suite.reproduce.run import reproduce as run_again
+    from suite.results.attestation import require_someone_else
 
     policy = Policy() if policy_file is None else load_policy(policy_file)
     signer = None if key is None else open_key(key)
     proposal = propose(bundle, root=Path.cwd(), policy=policy, count=count, starts=starts, packs=packs)
     if signer is not None:
-        require_someone_else(proposal, key=signer, results=results)
+        require_someone_else(proposal.bundle, kind="reproduced", key_id=signer.key_id, results=results)
     _show(list(proposal.lines()))
-    if not yes and not _agreed():
+    if not yes and not agreed("Fetch and run this?", where="suite reproduce"):
         click.echo("nothing was fetched or run", err=True)
         return
     try:
@@ -112,17 +114,6 @@ def _show(lines: list[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in lines)
     for name, value in lines:
         click.echo(f"{name:<{width}}  {value}", err=True)
-
-
-def _agreed() -> bool:
-    from suite.errors import InvalidInput
-
-    try:
-        return click.confirm("Fetch and run this?", err=True)
-    except click.Abort as error:
-        raise InvalidInput(
-            "nobody is there to agree", where="suite reproduce", hint="look at it, then add --yes"
-        ) from error
 
 
 def _text(found: Reproduction) -> str:

@@ -67,7 +67,7 @@ def list_results(results: Path, as_json: bool) -> None:
 @_REPLACED
 @_RESULTS
 def correct(named: str, why: str, replaced_by: str | None, results: Path) -> None:
-    """Add a dated correction to RESULT, which stays in its ranks."""
+    """Add a dated correction to RESULT, which stays in its ranks, or stays withdrawn."""
     _notice("correction", named, why, replaced_by, results)
 
 
@@ -77,7 +77,7 @@ def correct(named: str, why: str, replaced_by: str | None, results: Path) -> Non
 @_REPLACED
 @_RESULTS
 def withdraw(named: str, why: str, replaced_by: str | None, results: Path) -> None:
-    """Withdraw RESULT: it leaves every rank, and stays to be seen as withdrawn."""
+    """Withdraw RESULT for good: it leaves every rank, and stays to be seen as withdrawn."""
     _notice("withdrawal", named, why, replaced_by, results)
 
 
@@ -137,12 +137,14 @@ def trust(public_key: Path, name: str, role: Literal["maintainer", "reproducer"]
     from suite.results.trusted import TrustedKey, add_trusted
     from suite.signing.keys import load_verify_key
 
+    _require_words(name, where="--name")
     key_id = load_verify_key(public_key).key_id
     try:
         listed = TrustedKey(key_id=key_id, name=name, role=role, since=timestamp(datetime.now(UTC))[:10])
     except ValidationError as error:
         raise InvalidInput(first_problem(error), where="--name") from error
     click.echo(f"{add_trusted(results, listed)}: {key_id}")
+    click.echo("next: suite result index, since tiers may have changed", err=True)
 
 
 @result.command()
@@ -203,11 +205,20 @@ def _notice(
     from suite.results.load import load_results
     from suite.results.notice import Notice, next_moment, write_notice
 
+    _require_words(why, where="--why")
     loaded = load_results(results)
     chosen = choose_result(loaded, named)
-    if kind == "withdrawal" and chosen.is_withdrawn:
-        raise InvalidInput("it is withdrawn already", where=chosen.bundle_id)
+    if kind == "withdrawal" and chosen.withdrawal is not None:
+        raise InvalidInput(
+            f"it was withdrawn on {chosen.withdrawal.created[:10]} already, and that is final",
+            where=chosen.bundle_id,
+            hint="what is to be said besides goes into a correction: suite result correct",
+        )
     replacement = None if replaced_by is None else choose_result(loaded, replaced_by).bundle_id
+    if replacement == chosen.bundle_id:
+        raise InvalidInput(
+            "a result cannot replace itself", where="--replaced-by", hint="name another, or leave it out"
+        )
     try:
         notice = Notice(
             kind=kind,
@@ -220,7 +231,14 @@ def _notice(
     except ValidationError as error:
         raise InvalidInput(first_problem(error), where="--why") from error
     click.echo(str(write_notice(notice, results=results)))
+    if chosen.is_withdrawn:
+        click.echo("the result stays withdrawn", err=True)
     click.echo("next: suite result index, then commit both and open a pull request", err=True)
+
+
+def _require_words(text: str, *, where: str) -> None:
+    if not text.strip():
+        raise InvalidInput("is empty", where=where, hint="a few plain words for readers; they become public")
 
 
 def _standing(one: Result) -> str:

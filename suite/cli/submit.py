@@ -31,7 +31,10 @@ _PACK = (click.Path(exists=True, dir_okay=False, path_type=Path), str)
 )
 @click.option("--archive", type=_FILE, metavar="FILE", help="Write one .tar or .tar.gz instead.")
 @click.option("--key", "key_file", type=_FILE, help="Private key of `suite key new`; without it nobody has signed.")
-@click.option("--licence", help="SPDX identifier of what becomes public. [default: the session's own]")
+@click.option(
+    "--licence",
+    help="Of what becomes public: SPDX, or LicenseRef-NAME. [default: the session's own; none with --private]",
+)
 @click.option("--session-public", is_flag=True, help="Everyone may read the session: its ids are in the ledger.")
 @click.option("--private", is_flag=True, help="Counts and sums of each turn alone; nothing of the session's text.")
 @click.option(
@@ -71,12 +74,13 @@ def submit(
     """
     from datetime import UTC, datetime
 
+    from suite.cli.agree import agreed
     from suite.cli.key import open_key
     from suite.run.stored import replay_stored
     from suite.stack.home import suite_home
     from suite.submission.archive import require_archive_name
     from suite.submission.preflight import Terms, preflight
-    from suite.submission.private import owner_key as read_owner_key
+    from suite.submission.private import new_owner_key, read_owner_key, write_owner_key
     from suite.submission.write import write_submission
 
     if private and (session_public or evidence_reference or evidence_candidate or commitment):
@@ -106,21 +110,31 @@ def submit(
         root=Path.cwd(),
     )
 
+    kept_at = owner_key or suite_home() / "owner.key"
+    kept = read_owner_key(kept_at) if private else None
+    ours = kept or (new_owner_key() if private else None)
+
     def agree(submission: Submission, shown: tuple[Disclosure, ...]) -> None:
         _show(checked, submission, shown)
-        if not yes:
-            click.confirm("Shall all this become public?", abort=True, err=True)
+        if not yes and not agreed("Shall all this become public?", where="suite submit"):
+            raise _Declined
+        if ours is not None and kept is None:
+            write_owner_key(kept_at, ours)
 
-    done = write_submission(
-        checked,
-        terms,
-        key=key,
-        owner_key=read_owner_key(owner_key or suite_home() / "owner.key") if private else None,
-        agree=agree,
-        now=datetime.now(UTC),
-        out=None if archive is not None else out,
-        archive=archive,
-    )
+    try:
+        done = write_submission(
+            checked,
+            terms,
+            key=key,
+            owner_key=ours,
+            agree=agree,
+            now=datetime.now(UTC),
+            out=None if archive is not None else out,
+            archive=archive,
+        )
+    except _Declined:
+        click.echo("nothing was written", err=True)
+        return
     if as_json:
         value = {"schema_version": 1, "path": str(done.path), "submission": done.submission.model_dump(mode="json")}
         click.echo(json.dumps(value, indent=1, sort_keys=True))
@@ -128,6 +142,10 @@ def submit(
         click.echo(str(done.path))
         if archive is None:
             click.echo("next: suite result index, then commit both and open a pull request", err=True)
+
+
+class _Declined(Exception):
+    """The owner said no."""
 
 
 def _show(checked: Preflight, submission: Submission, shown: tuple[Disclosure, ...]) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from suite.errors import InvalidInput, MissingPrerequisite, SuiteError
+from suite.errors import InvalidInput, MissingPrerequisite, SuiteError, VerificationFailed
 
 if TYPE_CHECKING:
     from suite.bundle.report import Report
+    from suite.signing import SigningKey
 
 _MARKS = {"passed": "pass", "failed": "FAIL", "not done": "not done"}
 
@@ -71,6 +73,7 @@ def verify(
         raise InvalidInput("--evidence, --checkpoint and --key need --full", hint="add --full")
     for path in bundles:
         require_bundle(path)
+    key = None if key_file is None else _attester(bundles, key_file, results)
     home = suite_home()
     store = captures or home / "captures"
     if packs:
@@ -98,8 +101,8 @@ def verify(
         report.require_passed()
         if full:
             _require_evidence(report)
-    if key_file is not None:
-        _attest(bundles, key_file, results)
+    if key is not None:
+        _attest(bundles, key, results)
 
 
 def _refused(path: Path) -> Report | None:
@@ -132,14 +135,27 @@ def _require_evidence(report: Report) -> None:
         )
 
 
-def _attest(bundles: tuple[Path, ...], key_file: Path, results: Path) -> None:
+def _attester(bundles: tuple[Path, ...], key_file: Path, results: Path) -> SigningKey:
+    """The key, once it is known that it may attest all of these: nobody waits for a recomputation in vain."""
+    from suite.bundle.read import open_bundle
+    from suite.cli.key import open_key
+    from suite.results.attestation import require_someone_else
+
+    key = open_key(key_file)
+    for path in bundles:
+        if _refused(path) is not None:
+            continue
+        with suppress(VerificationFailed):  # the report says it, with all else
+            require_someone_else(open_bundle(path), kind="consistent", key_id=key.key_id, results=results)
+    return key
+
+
+def _attest(bundles: tuple[Path, ...], key: SigningKey, results: Path) -> None:
     from datetime import UTC, datetime
 
     from suite.bundle.read import open_bundle
-    from suite.cli.key import open_key
     from suite.evidence.attest import attest_evidence
 
-    key = open_key(key_file)
     for path in bundles:
         written = attest_evidence(open_bundle(path), challenge=None, key=key, results=results, now=datetime.now(UTC))
         click.echo(str(written), err=True)

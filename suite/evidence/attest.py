@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from suite.bundle.read import Bundle
 from suite.records import timestamp
-from suite.results.attestation import Attestation, Consistent, write_attestation
+from suite.results.attestation import Attestation, Consistent, require_someone_else, write_attestation
 
 if TYPE_CHECKING:
     from suite.evidence.challenge import Challenge
@@ -28,9 +28,10 @@ def attest_evidence(
         now: The present.
 
     Raises:
-        InvalidInput: this key has attested it already.
+        InvalidInput: this key signed the bundle or its submission, or has attested it already.
         MissingPrerequisite: the disk is full.
     """
+    require_someone_else(bundle, kind="consistent", key_id=key.key_id, results=results)
     rows = bundle.record.headlines.n
     attestation = Attestation(
         kind="consistent",

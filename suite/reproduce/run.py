@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from suite.bundle.derive import device, effective
 from suite.bundle.read import Bundle, open_bundle
 from suite.bundle.verify import verify_bundle
-from suite.errors import InvalidInput
 from suite.records import parse_strictly
 from suite.reproduce.compare import Comparison, compare
 from suite.reproduce.manifests import require_same_lock, write_manifests
@@ -166,29 +165,6 @@ def attest(reproduction: Reproduction, *, results: Path, key: SigningKey) -> Pat
         ),
     )
     return write_attestation(attestation, results=results, key=key, bundle=reproduction.own.folder)
-
-
-def require_someone_else(proposal: Proposal, *, key: SigningKey, results: Path) -> None:
-    """See, before hours are spent, that the record could be written at all.
-
-    Raises:
-        InvalidInput: the key is one of the bundle's signers, or has attested a reproduction of it already.
-    """
-    from suite.results.attestation import read_attestations
-
-    if key.key_id in proposal.key_ids:
-        raise InvalidInput(
-            "this key signed the bundle: only someone else can reproduce it",
-            where=key.key_id,
-            hint="leave --key out to see how far it is reproduced, without a record",
-        )
-    record = proposal.bundle.record.record_sha256
-    for one in read_attestations(results):
-        if (one.attestation.kind, one.attestation.record_sha256) == (
-            "reproduced",
-            record,
-        ) and key.key_id in one.key_ids:
-            raise InvalidInput("this key has attested a reproduction of this bundle already", where=str(one.folder))
 
 
 def _measured(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from suite.bundle.find import bundle_below, folders_in
-from suite.bundle.read import open_bundle
+from suite.bundle.read import Bundle, open_bundle
 from suite.bundle.schema import BundleId, Timestamp
 from suite.capture.index import Count, Sha256
 from suite.errors import InvalidInput, VerificationFailed
@@ -20,7 +20,7 @@ from suite.folders import whole_folder
 from suite.records import parse_strictly
 from suite.results.layout import ATTESTATIONS
 from suite.submission.read import signers_of
-from suite.submission.schema import BUNDLE_FOLDER
+from suite.submission.schema import BUNDLE_FOLDER, SUBMISSION_NAME, SUBMISSIONS, submission_id
 
 if TYPE_CHECKING:
     from suite.signing import SigningKey
@@ -123,7 +123,11 @@ class Attested:
 
 def attestation_id(attestation: Attestation, *, key_id: str) -> str:
     """Name of an attestation's folder: `<kind>-<12 of record_sha256>-<8 of the key id's digest>`."""
-    return f"{attestation.kind}-{attestation.record_sha256[:12]}-{key_id.rpartition(':')[2][:8]}"
+    return _id(attestation.kind, attestation.record_sha256, key_id)
+
+
+def _id(kind: Kind, record_sha256: str, key_id: str) -> str:
+    return f"{kind}-{record_sha256[:12]}-{key_id.rpartition(':')[2][:8]}"
 
 
 def parse_attestation(data: bytes, *, where: str) -> Attestation:
@@ -133,6 +137,44 @@ def parse_attestation(data: bytes, *, where: str) -> Attestation:
         InvalidInput: not strict JSON, a newer schema, or a value that no attestation has.
     """
     return parse_strictly(Attestation, data, where=where, newest=SCHEMA_VERSION, what="not an attestation: ")
+
+
+def require_someone_else(bundle: Bundle, *, kind: Kind, key_id: str, results: Path) -> None:
+    """See, before work is spent, that a key's word on a bundle would say something and can be written.
+
+    Args:
+        bundle: What is to be attested.
+        kind: What of it.
+        key_id: Whose word.
+        results: The results folder, where the bundle may lie as a submission too.
+
+    Raises:
+        InvalidInput: the key signed the bundle or its submission, or has attested that already.
+        VerificationFailed: a statement there does not hold.
+    """
+    if key_id in _signers(bundle, results):
+        raise InvalidInput(
+            "this key signed the bundle or its submission: its word beside that says nothing",
+            where=key_id,
+            hint="somebody else must attest; without --key it is checked, and nothing is written",
+        )
+    path = results / ATTESTATIONS / _id(kind, bundle.record.record_sha256, key_id)
+    if path.exists():
+        told = "a reproduction" if kind == "reproduced" else "the ledger"
+        raise InvalidInput(f"this key has attested {told} of this bundle already", where=str(path))
+
+
+def _signers(bundle: Bundle, results: Path) -> set[str]:
+    """Key ids of who signed a bundle, the submission around it, or either as it lies in a results folder."""
+    record, folder = bundle.record, bundle.folder.resolve()
+    submission = results / SUBMISSIONS / submission_id(name=record.name, record_sha256=record.record_sha256)
+    found: set[str] = set()
+    for one in (folder, results / bundle.bundle_id, submission / BUNDLE_FOLDER / bundle.bundle_id):
+        found |= set(signers_of(one, kind="result"))
+    for one in (folder.parent.parent.parent, submission):
+        if (one / SUBMISSION_NAME).is_file():
+            found |= set(signers_of(one, kind="submission"))
+    return found
 
 
 def write_attestation(attestation: Attestation, *, results: Path, key: SigningKey, bundle: Path | None = None) -> Path:

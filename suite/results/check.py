@@ -54,7 +54,7 @@ def check_results(
     for result in loaded.results:
         if result.bundle is not None:
             open_bundle(result.bundle).require_unchanged()
-    problems += [*_dangling(loaded), *_index(loaded)]
+    problems += [*_dangling(loaded), *_own_words(loaded), *_index(loaded)]
     return ResultsReport(problems=tuple(problems), added=added, num_results=len(loaded.results))
 
 
@@ -89,6 +89,16 @@ def _dangling(loaded: Results) -> Iterator[Problem]:
             yield Problem(
                 where=one.folder.name, message=f"no bundle {one.attestation.bundle_id} with this record is here"
             )
+
+
+def _own_words(loaded: Results) -> Iterator[Problem]:
+    """Attestations by who signed what they attest."""
+    for result in loaded.results:
+        for one in result.attestations:
+            if own := sorted(set(one.key_ids) & set(result.signers)):
+                yield Problem(
+                    where=one.folder.name, message=f"{own[0]} signed {result.bundle_id} too: somebody else must attest"
+                )
 
 
 def _index(loaded: Results) -> Iterator[Problem]:

@@ -95,7 +95,8 @@ def load_results(results: Path) -> Results:
     Args:
         results: As `docs/community.md` lays it out; a folder of plain bundles is one too.
             In a git checkout, bundles right below it that git does not know are passed over: what a person measured
-            there. Elsewhere such a bundle may lie beside its own submission, which then stands for it.
+            there. Elsewhere such a bundle may lie beside its own full submission, which then stands for it; a private
+            one does not say of which bundle it is.
 
     Raises:
         InvalidInput: a file there cannot be read as what it must be.

@@ -6,6 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from suite.bundle.read import Bundle, open_bundle
 from suite.bundle.replays import find_session
 from suite.bundle.report import Check, Report
@@ -13,7 +15,7 @@ from suite.bundle.verify import verify_bundle
 from suite.capture.rows import RowFactory
 from suite.errors import InvalidInput
 from suite.observer import Observer
-from suite.submission.schema import CommitmentNote, EvidencePacks
+from suite.submission.schema import CommitmentNote, EvidencePacks, Licence
 from suite.submission.secrets import Suspicion, suspicions_in, suspicions_in_factors, suspicions_in_session
 from suite.workload.session import Session
 
@@ -29,7 +31,7 @@ class Terms:
     private: bool = False
     """Publish aggregates alone."""
     licence: str | None = None
-    """SPDX identifier; None for the session's own."""
+    """As `spdx_licence` takes it; None for the session's own, which a private submission never has."""
     session_public: bool = False
     note: str = ""
     evidence: EvidencePacks | None = None
@@ -77,6 +79,7 @@ def preflight(
         VerificationFailed: it does not hold.
     """
     bundle = open_bundle(folder)
+    given = None if terms.licence is None else spdx_licence(terms.licence, where="--licence")
     if not terms.private and not terms.session_public:
         raise InvalidInput(
             "its ledger holds the session's token ids, and they are its text",
@@ -86,7 +89,7 @@ def preflight(
     report = verify_bundle(bundle.folder, captures=captures, replay=replay, root=root, observer=observer)
     report.require_passed()
     session = find_session(root, bundle.lock().workload.digest)
-    licence = _licence(terms, session)
+    licence = _licence(given, session, private=terms.private)
     if terms.private:
         require_reviewed(list(suspicions_in_factors(bundle.record)), terms.reviewed)
         return Preflight(bundle=bundle, report=report, licence=licence, session=session, commitment=None, warnings=())
@@ -119,26 +122,53 @@ def require_reviewed(found: Collection[Suspicion], reviewed: Collection[str]) ->
     )
 
 
-def _licence(terms: Terms, session: Session | None) -> str:
-    if session is None or terms.private:
-        if terms.licence is None:
-            raise InvalidInput(
-                "nothing says under which licence it becomes public", where="--licence", hint="for instance CC-BY-4.0"
+def _licence(given: str | None, session: Session | None, *, private: bool) -> str:
+    if session is None or private:
+        if given is None:
+            told = (
+                "nothing says under which licence the counts become public: the session's own is not theirs"
+                if private
+                else "nothing says under which licence it becomes public: the session, which might, is not at hand"
             )
-        return terms.licence
+            raise InvalidInput(told, where="--licence", hint="for instance --licence CC-BY-4.0")
+        return given
     if session.licence == UNLICENSED:
         raise InvalidInput(
             "its licence is `private`: nobody has said that its text may be published",
             where=session.name,
             hint="set `licence` in the session if it may, and run again; --private publishes counts and sums alone",
         )
-    if terms.licence not in (None, session.licence):
+    own = spdx_licence(session.licence, where=f"{session.name}: licence")
+    if given not in (None, own):
         raise InvalidInput(
             f"the session's own licence is {session.licence}",
             where="--licence",
             hint="leave it out, or change the session",
         )
-    return session.licence
+    return own
+
+
+def spdx_licence(text: str, *, where: str) -> str:
+    """An SPDX expression, spelled as SPDX spells it.
+
+    Args:
+        text: In any case. `LicenseRef-NAME` stands for a licence that SPDX does not list.
+        where: For messages.
+
+    Raises:
+        InvalidInput: no such expression, an id that SPDX does not list, or more than 100 characters.
+    """
+    from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
+    try:
+        found = str(canonicalize_license_expression(text))
+        return TypeAdapter(Licence).validate_python(found)
+    except (InvalidLicenseExpression, ValidationError) as error:
+        raise InvalidInput(
+            f"no SPDX licence: {ascii(text)[:100]}",
+            where=where,
+            hint="for instance CC-BY-4.0, CC0-1.0 or Apache-2.0; LicenseRef-NAME for one that SPDX does not list",
+        ) from error
 
 
 def _commitment(path: Path | None, bundle: Bundle) -> CommitmentNote | None:

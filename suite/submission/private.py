@@ -1,7 +1,7 @@
-"""`aggregates.json`: what a private session's owner publishes instead of a bundle: counts and sums, and one keyed hash.
+"""`aggregates.json`: what a private session's owner publishes instead of a bundle: counts and sums, and keyed hashes.
 
 A ledger's ids are the session's text, and digests of the session let whoever guesses it see that they guessed right: a
-workload's digest, the digest of its tokens, a lock's, and row hashes. None of them is here.
+workload's digest, the digest of its tokens, a lock's, a record's, and row hashes. None of them is here.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class Aggregates(_Strict):
 
     schema_version: Literal[1]
     bundle_id: BundleId
+    """Its last 12 digits are keyed; see `keyed_bundle_id`."""
     record_sha256: Sha256
+    """Keyed; see `keyed_record`."""
     sequence_hmac_sha256: Sha256
     """HMAC-SHA256 of the workload's `tokens_sha256` under the owner's key: the same for all runs of one session."""
     created: Timestamp
@@ -122,7 +124,7 @@ def aggregate(bundle: Bundle, key: bytes) -> Aggregates:
     return Aggregates(
         schema_version=1,
         bundle_id=keyed_bundle_id(record, key),
-        record_sha256=record.record_sha256,
+        record_sha256=keyed_record(record, key),
         sequence_hmac_sha256=_hmac(key, "sequence", lock.workload.tokens_sha256),
         created=record.created,
         path=h.path,
@@ -156,6 +158,11 @@ def keyed_bundle_id(record: BundleRecord, key: bytes) -> str:
     return f"{record.name}/{stamp}-{_hmac(key, 'lock', record.lock_digest)[:12]}"
 
 
+def keyed_record(record: BundleRecord, key: bytes) -> str:
+    """What stands for `record_sha256`, 64 digits: its own would tell whoever sees the bundle that it is this one."""
+    return _hmac(key, "record", record.record_sha256)
+
+
 def parse_aggregates(data: bytes, *, where: str) -> Aggregates:
     """Parse the bytes of an `aggregates.json`.
 
@@ -167,14 +174,24 @@ def parse_aggregates(data: bytes, *, where: str) -> Aggregates:
     return found
 
 
-def owner_key(path: Path) -> bytes:
-    """The owner's key; made where there is none, readable by its owner alone.
+def new_owner_key() -> bytes:
+    """A new key, which is nowhere yet."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def write_owner_key(path: Path, key: bytes) -> None:
+    """Keep an owner's key, readable by its owner alone."""
+    write_atomic(path, f"{key.hex()}\n".encode(), mode=PRIVATE)
+
+
+def read_owner_key(path: Path) -> bytes | None:
+    """The owner's key; None where there is none.
 
     Raises:
         InvalidInput: the file is no such key.
     """
     if not path.exists():
-        write_atomic(path, f"{secrets.token_hex(KEY_BYTES)}\n".encode(), mode=PRIVATE)
+        return None
     try:
         text = path.read_text(encoding="ascii").strip()
         key = bytes.fromhex(text)

@@ -23,8 +23,8 @@ SUBMISSION_LIMIT_BYTES = 64 << 10
 
 SubmissionId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,119}-[0-9a-f]{12}$")]
 KeyId = Annotated[str, Field(pattern=r"^[a-z0-9]{1,20}:[0-9a-f]{64}$")]
-Licence = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+-]{0,99}$")]
-"""An SPDX identifier, for instance `CC-BY-4.0`."""
+Licence = Annotated[str, Field(pattern=r"^[A-Za-z0-9(][A-Za-z0-9.+() -]{0,99}$")]
+"""An SPDX expression, for instance `CC-BY-4.0` or `LicenseRef-NAME`. Which ids SPDX lists, the writer looks up."""
 Url = Annotated[str, Field(pattern=r"^https://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?/[A-Za-z0-9._~%/+@=-]{1,800}$")]
 """An address without user, query and fragment."""
 
@@ -67,6 +67,7 @@ class Submission(_Strict):
     bundle_id: BundleId
     """Of a private submission the last 12 digits are keyed: a lock's own would let guesses of its session be tried."""
     record_sha256: Sha256
+    """Of the bundle's record; of a private submission keyed, like `id`, which is made of it."""
     licence: Licence
     """Of what becomes public."""
     session_public: bool
@@ -102,7 +103,7 @@ def submission_id(*, name: str, record_sha256: str) -> str:
 
     Args:
         name: Of the bundle.
-        record_sha256: Of the bundle's record, 64 hexadecimal digits.
+        record_sha256: That of `Submission`, 64 hexadecimal digits.
     """
     return f"{name}-{record_sha256[:12]}"
 

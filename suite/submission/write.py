@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -12,21 +13,24 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from suite.bundle.schema import RECORD_NAME
-from suite.errors import InvalidInput
-from suite.folders import whole_folder
+from suite.errors import InvalidInput, SuiteError
+from suite.files import read_regular
+from suite.folders import made_folder, whole_folder
 from suite.intake.intake import take_in
 from suite.records import first_problem, timestamp
 from suite.signing import STATEMENT_NAMES, SigningKey, sign_folder
 from suite.submission.archive import require_archive_name, write_archive
 from suite.submission.disclosure import Disclosure, disclosures, evidence_disclosures
 from suite.submission.preflight import Preflight, Terms
-from suite.submission.private import aggregate
+from suite.submission.private import aggregate, keyed_record
 from suite.submission.schema import (
     AGGREGATES_NAME,
     BUNDLE_FOLDER,
     COMMITMENT_NAME,
+    SUBMISSION_LIMIT_BYTES,
     SUBMISSION_NAME,
     Submission,
+    parse_submission,
     submission_id,
 )
 
@@ -73,18 +77,21 @@ def write_submission(
         MissingPrerequisite: the disk is full; nothing is left behind.
     """
     assert (out is None) != (archive is None)
-    name = submission_id(name=checked.bundle.record.name, record_sha256=checked.bundle.record.record_sha256)
+    name = submission_id(name=checked.bundle.record.name, record_sha256=_record_sha256(checked, terms, owner_key))
     if archive is None:
         assert out is not None
         final = out / name
+        _require_new(final)
         with whole_folder(final, what="this submission", hint="what is submitted is not changed") as folder:
             submission = _fill(folder, checked, terms, key=key, owner_key=owner_key, now=now)
             agree(submission, (*disclosures(folder), *evidence_disclosures(terms.evidence)))
             take_in(folder, results=None).require_accepted()
         return Submitted(path=final, submission=submission)
     require_archive_name(archive)
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".submission-") as temporary:
+    with (
+        made_folder(archive.parent),
+        tempfile.TemporaryDirectory(dir=archive.parent, prefix=".submission-") as temporary,
+    ):
         folder = Path(temporary) / name
         folder.mkdir()
         submission = _fill(folder, checked, terms, key=key, owner_key=owner_key, now=now)
@@ -97,6 +104,32 @@ def write_submission(
     return Submitted(path=archive, submission=submission)
 
 
+def _record_sha256(checked: Preflight, terms: Terms, owner_key: bytes | None) -> str:
+    """`record_sha256` of the submission: keyed where it is private."""
+    record = checked.bundle.record
+    if not terms.private:
+        return record.record_sha256
+    assert owner_key is not None
+    return keyed_record(record, owner_key)
+
+
+def _require_new(final: Path) -> None:
+    """Refuse a submission that is there, and say which it is."""
+    if not os.path.lexists(final):
+        return
+    try:
+        data = read_regular(final / SUBMISSION_NAME, limit_bytes=SUBMISSION_LIMIT_BYTES)
+        there = parse_submission(data, where=str(final / SUBMISSION_NAME))
+    except SuiteError:
+        return  # no submission: its name is taken all the same
+    raise InvalidInput(
+        f"a {there.kind} submission of this bundle exists already: of {there.created[:10]}, licence {there.licence}, "
+        + (f"signed by {there.submitter}" if there.submitter else "unsigned"),
+        where=str(final),
+        hint="what is submitted is not changed; `suite result correct` and `withdraw` add to it",
+    )
+
+
 def _fill(
     folder: Path,
     checked: Preflight,
@@ -107,7 +140,7 @@ def _fill(
     now: datetime,
 ) -> Submission:
     bundle, record = checked.bundle, checked.bundle.record
-    bundle_id = bundle.bundle_id
+    bundle_id, record_sha256 = bundle.bundle_id, _record_sha256(checked, terms, owner_key)
     if terms.private:
         assert owner_key is not None
         aggregates = aggregate(bundle, owner_key)
@@ -129,7 +162,7 @@ def _fill(
             kind="private" if terms.private else "full",
             created=timestamp(now),
             bundle_id=bundle_id,
-            record_sha256=record.record_sha256,
+            record_sha256=record_sha256,
             licence=checked.licence,
             session_public=not terms.private,
             evidence=terms.evidence,
@@ -138,11 +171,9 @@ def _fill(
             note=terms.note,
         )
     except ValidationError as error:
-        raise InvalidInput(
-            first_problem(error), where=folder.name, hint="a licence is an SPDX identifier, a note plain words"
-        ) from error
+        raise InvalidInput(first_problem(error), where=folder.name, hint="a note is plain words") from error
     (folder / SUBMISSION_NAME).write_bytes(submission.to_bytes())
     if key is not None:
-        about = {"id": submission.id, "bundle_id": bundle_id, "record_sha256": record.record_sha256}
+        about = {"id": submission.id, "bundle_id": bundle_id, "record_sha256": record_sha256}
         sign_folder(folder, key, kind="submission", about=about, created=now)
     return submission

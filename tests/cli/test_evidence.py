@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from suite.cli.evidence import evidence
 from suite.errors import InvalidInput, MissingPrerequisite, VerificationFailed
-from suite.signing.keys import new_key
+from suite.signing import new_key, sign_folder
 from tests.evidence.world import HiddenWorld
 
 
@@ -59,6 +59,16 @@ def test_an_honest_walk_ends_with_an_attestation(bundle, tmp_path, monkeypatch):
         "nonce": challenge["nonce"],
         "root": challenge["root"],
     }
+
+
+def test_who_signed_the_bundle_does_not_attest_it(bundle, tmp_path, monkeypatch):
+    walk(bundle)
+    sign_folder(bundle, new_key(tmp_path / "me.pem"), kind="result")
+    monkeypatch.setattr("suite.evidence.check.check_answer", lambda *_, **__: pytest.fail("too late"))
+    done = run("check", bundle, *CHECK, "--heads", "heads", "--key", tmp_path / "me.pem")
+    assert isinstance(done.exception, InvalidInput)
+    assert "this key signed the bundle" in str(done.exception)
+    assert not (tmp_path / "here" / "results").exists()
 
 
 def test_it_says_what_holds_in_words(bundle):

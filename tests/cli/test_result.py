@@ -1,4 +1,6 @@
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -53,15 +55,61 @@ def test_notices(repository):
         ("correction", "two threads", other.bundle_id),
         ("withdrawal", "wrong card", None),
     ]
-    with pytest.raises(InvalidInput, match="withdrawn already"):
+    with pytest.raises(InvalidInput, match=r"was withdrawn on \S+ already") as caught:
         run("withdraw", bundle.bundle_id, "--why", "again")
+    assert "suite result correct" in caught.value.hint
     with pytest.raises(InvalidInput, match="no such result"):
         run("correct", bundle.bundle_id, "--why", "x", "--replaced-by", "nothing")
     with pytest.raises(InvalidInput, match="not printable"):
         run("correct", bundle.bundle_id, "--why", "\u202ex")
-    with pytest.raises(InvalidInput, match="replace itself"):
+    with pytest.raises(InvalidInput, match="a result cannot replace itself") as caught:
         run("correct", bundle.bundle_id, "--why", "x", "--replaced-by", bundle.bundle_id)
+    assert caught.value.where == "--replaced-by"
+    for why in ("", " \n"):
+        with pytest.raises(InvalidInput, match="is empty") as caught:
+            run("correct", bundle.bundle_id, "--why", why)
+        assert caught.value.where == "--why"
     assert len(read_notices(repository.results)) == 2
+
+
+def test_a_withdrawn_result_can_be_corrected_and_stays_withdrawn(repository):
+    bundle, other = repository.bundle(), repository.bundle("other")
+    run("withdraw", bundle.bundle_id, "--why", "wrong card")
+    done = CliRunner().invoke(
+        cli, ["result", "correct", bundle.bundle_id, "--why", "here again", "--replaced-by", other.bundle_id]
+    )
+    assert done.exit_code == 0, done.output
+    assert "the result stays withdrawn" in done.stderr
+    run("index")
+    run("check")
+    (found,) = [one for one in json.loads(run("list", "--json"))["results"] if one["bundle_id"] == bundle.bundle_id]
+    assert found["withdrawn"]
+    assert [notice["kind"] for notice in found["notices"]] == ["withdrawal", "correction"]
+
+
+def test_a_bundle_that_git_does_not_know(repository):
+    repository.bundle("published")
+    repository.commit(new=True)
+    own = repository.bundle("measured")
+    for named in (own.folder.relative_to(repository.root), own.folder, own.bundle_id):
+        with pytest.raises(InvalidInput, match="git does not know this bundle"):
+            run("correct", named, "--why", "x")
+    folder = repository.submission("sent")
+    sent = next(folder.glob("bundle/*/*"))
+    (repository.results / "sent").mkdir()
+    here = Path(shutil.copytree(sent, repository.results / "sent" / sent.name))
+    with pytest.raises(InvalidInput, match="is its submission") as caught:
+        run("correct", here, "--why", "x")
+    assert folder.name in caught.value.hint
+    assert not (repository.results / "notices").exists()
+
+
+def test_who_submitted_a_result_does_not_attest_it(repository):
+    folder = repository.submission("given")
+    key = repository.root / "keys" / "submitter"
+    with pytest.raises(InvalidInput, match="this key signed the bundle or its submission"):
+        run("attest", folder, "--key", key)
+    assert not (repository.results / "attestations").exists()
 
 
 def test_trust(repository):
@@ -74,6 +122,9 @@ def test_trust(repository):
         run("trust", repository.root / "keys" / "lab.pub", "--name", "Again")
     with pytest.raises(InvalidInput, match="not printable"):
         run("trust", repository.root / "keys" / "lab.pub", "--name", "a\x07")
+    with pytest.raises(InvalidInput, match="is empty") as caught:
+        run("trust", repository.root / "keys" / "lab.pub", "--name", "")
+    assert caught.value.where == "--name"
 
 
 def test_a_private_result_is_attested_by_nobody(repository):

@@ -32,10 +32,13 @@ def refused(*arguments):
 
 def test_everything_is_shown_and_no_leaves_nothing(bundle, tmp_path):
     done = run(bundle, "--session-public", "--licence", "CC0-1.0", answer="n\n")
-    assert done.exit_code == 1
+    assert done.exit_code == 0
+    assert done.stderr.endswith("nothing was written\n")
     for told in ("ledger.parquet", "THE SESSION'S TEXT", "unsigned", "cannot be called back", "licence CC0-1.0"):
         assert told in done.stderr
-    assert list((tmp_path / "results" / "submissions").iterdir()) == []
+    assert not (tmp_path / "results" / "submissions").exists()
+    assert "nobody is there to agree" in refused(bundle, "--session-public", "--licence", "CC0-1.0")
+    assert not (tmp_path / "results" / "submissions").exists()
 
 
 def test_yes_writes_a_folder_and_json_says_where(bundle, tmp_path):
@@ -60,6 +63,18 @@ def test_a_private_one_makes_its_owners_key(bundle, tmp_path):
     assert done.exit_code == 0, done.exception
     assert (tmp_path / "home" / "owner.key").is_file()
     assert "TEXT" not in done.stderr
+    kept = (tmp_path / "home" / "owner.key").read_bytes()
+    assert "a private submission of this bundle exists already" in refused(
+        bundle, "--private", "--licence", "CC0-1.0", "--yes"
+    )
+    assert (tmp_path / "home" / "owner.key").read_bytes() == kept
+
+
+def test_no_leaves_no_owners_key(bundle, tmp_path):
+    done = run(bundle, "--private", "--licence", "CC0-1.0", "--out", "deep/opp", answer="n\n")
+    assert done.stderr.endswith("nothing was written\n")
+    assert not (tmp_path / "home" / "owner.key").exists()
+    assert not (tmp_path / "deep").exists()
 
 
 def test_evidence_is_named_by_hash_and_address(bundle, tmp_path):
@@ -77,6 +92,8 @@ def test_evidence_is_named_by_hash_and_address(bundle, tmp_path):
         (["--licence", "CC0-1.0"], "they are its text"),
         (["--session-public"], "licence"),
         (["--private", "--session-public", "--licence", "CC0-1.0"], "no public session"),
+        (["--private"], "under which licence the counts become public"),
+        (["--private", "--licence", "nonsense"], "no SPDX licence"),
         (["--session-public", "--licence", "free for all"], "licence"),
         (["--session-public", "--licence", "CC0-1.0", "--note", "\x1b[2J"], "note"),
         (["--session-public", "--licence", "CC0-1.0", "--archive", "a.rar"], "ends in"),

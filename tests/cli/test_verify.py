@@ -6,6 +6,7 @@ from click.testing import CliRunner
 from suite.bundle.write import write_bundle
 from suite.cli.verify import verify
 from suite.errors import InvalidInput, VerificationFailed
+from suite.signing import new_key, sign_folder
 from tests.bundle.world import World
 
 
@@ -80,3 +81,24 @@ def test_a_hidden_capture_without_its_lock_in_the_store_is_not_recomputed(world)
     done = run(write_bundle(parts, results=world.results))
     assert done.exit_code == 0
     assert "the store holds no lock for this capture" in done.output
+
+
+def test_who_signed_a_bundle_is_told_before_anything_is_recomputed(world, tmp_path, monkeypatch):
+    folder = write_bundle(world.parts(), results=world.results)
+    sign_folder(folder, new_key(tmp_path / "me"), kind="result")
+    monkeypatch.setattr("suite.bundle.verify.verify_bundle", lambda *_, **__: pytest.fail("too late"))
+    done = run(folder, "--full", "--key", tmp_path / "me", "--results", tmp_path / "here")
+    assert isinstance(done.exception, InvalidInput)
+    assert "this key signed the bundle" in str(done.exception)
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_signature_that_does_not_hold_stands_in_the_report_though_a_key_is_given(world, tmp_path):
+    folder = write_bundle(world.parts(), results=world.results)
+    sign_folder(folder, new_key(tmp_path / "author"), kind="result")
+    new_key(tmp_path / "me")
+    (folder / "engine.log").write_text("nothing happened")
+    done = run(folder, "--full", "--key", tmp_path / "me", "--results", tmp_path / "here")
+    assert isinstance(done.exception, VerificationFailed)
+    assert "FAIL" in done.output
+    assert not (tmp_path / "here").exists()

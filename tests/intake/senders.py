@@ -27,10 +27,10 @@ def private(target: Path, folder: Path, key: SigningKey | None, **changes: Any) 
     """`<target>/<id>/` with aggregates alone."""
     bundle = open_bundle(folder)
     found = aggregate(bundle, b"k" * 32)
-    name = submission_id(name=bundle.record.name, record_sha256=bundle.record.record_sha256)
+    name = submission_id(name=bundle.record.name, record_sha256=found.record_sha256)
     (target / name).mkdir(parents=True)
     (target / name / "aggregates.json").write_bytes(found.to_bytes())
-    return _write(target / name, found.bundle_id, bundle.record.record_sha256, key, kind="private", **changes)
+    return _write(target / name, found.bundle_id, found.record_sha256, key, kind="private", **changes)
 
 
 def _write(

@@ -87,6 +87,14 @@ def test_identical_rows_need_one_start_and_lift_the_tier(machine, published, tmp
     assert machine.starts == [1]
 
 
+def test_its_author_is_told_before_anything_runs(machine, published, tmp_path):
+    done = call(published, "--key", tmp_path / "author", "--results", tmp_path / "results")
+    assert isinstance(done.exception, InvalidInput)
+    assert "this key signed the bundle" in str(done.exception)
+    assert machine.starts == []
+    assert not (tmp_path / "results").exists()
+
+
 def test_without_a_key_no_record_is_written(machine, published, tmp_path):
     done = call(published, "--results", tmp_path / "results", "--json")
     found = json.loads(done.stdout)

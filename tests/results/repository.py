@@ -59,16 +59,22 @@ class Repository:
         aggregates = aggregate(bundle, OWNER_KEY)
         staged.mkdir()
         (staged / "aggregates.json").write_bytes(aggregates.to_bytes())
-        fields = {"kind": "private", "bundle_id": aggregates.bundle_id, "session_public": False}
+        fields = {
+            "kind": "private",
+            "bundle_id": aggregates.bundle_id,
+            "record_sha256": aggregates.record_sha256,
+            "session_public": False,
+        }
         return self._submitted(staged, bundle, by, fields | changes)
 
     def _submitted(self, staged: Path, bundle: Bundle, by: str | None, changes: dict[str, Any]) -> Path:
         record = bundle.record
+        record_sha256 = changes.get("record_sha256", record.record_sha256)
         fields: dict[str, Any] = {
             "schema_version": 1,
-            "id": submission_id(name=record.name, record_sha256=record.record_sha256),
+            "id": submission_id(name=record.name, record_sha256=record_sha256),
             "created": NOW,
-            "record_sha256": record.record_sha256,
+            "record_sha256": record_sha256,
             "licence": "CC-BY-4.0",
             "session_public": True,
             "evidence": None,

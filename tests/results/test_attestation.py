@@ -1,8 +1,10 @@
 import json
+import shutil
 
 import pytest
 from pydantic import ValidationError
 
+from suite.bundle.read import open_bundle
 from suite.errors import InvalidInput, VerificationFailed
 from suite.files import pretty_json
 from suite.results.attestation import (
@@ -10,6 +12,7 @@ from suite.results.attestation import (
     parse_attestation,
     read_attestation,
     read_attestations,
+    require_someone_else,
     write_attestation,
 )
 from suite.signing import sign_folder
@@ -36,6 +39,45 @@ def test_a_reproducers_bundle_comes_with_it(repository):
     with pytest.raises(InvalidInput, match="not the bundle that the attestation names"):
         write_attestation(made, results=repository.results, key=repository.key("third"), bundle=theirs.folder)
     assert [one.folder for one in read_attestations(repository.results)] == [folder]
+
+
+def require(repository, bundle, name, *, kind="consistent", results=None):
+    key_id = repository.key(name).key_id
+    require_someone_else(bundle, kind=kind, key_id=key_id, results=results or repository.results)
+
+
+def test_who_signed_a_bundle_or_its_submission_does_not_attest_it(repository, tmp_path):
+    folder = repository.submission()
+    bundle = open_bundle(next(folder.glob("bundle/*/*")))
+    copy = open_bundle(shutil.copytree(bundle.folder, tmp_path / "copy" / bundle.record.name / bundle.folder.name))
+    for named in (bundle, copy):
+        with pytest.raises(InvalidInput, match="signed the bundle or its submission"):
+            require(repository, named, "submitter")
+        require(repository, named, "checker")
+    # Seen from the bundle alone, and from the results folder alone.
+    with pytest.raises(InvalidInput, match="signed the bundle"):
+        require(repository, bundle, "submitter", results=tmp_path / "elsewhere")
+    require(repository, copy, "submitter", results=tmp_path / "elsewhere")
+    sign_folder(copy.folder, repository.key("measurer"), kind="result")
+    with pytest.raises(InvalidInput, match="signed the bundle"):
+        require(repository, copy, "measurer", results=tmp_path / "elsewhere")
+
+
+def test_a_maintainers_own_bundle_is_attested_by_somebody_else(repository, tmp_path):
+    own = repository.bundle()
+    copy = open_bundle(shutil.copytree(own.folder, tmp_path / "copy" / own.record.name / own.folder.name))
+    sign_folder(own.folder, repository.key("maintainer"), kind="result")
+    with pytest.raises(InvalidInput, match="signed the bundle"):
+        require(repository, copy, "maintainer", kind="reproduced")
+
+
+def test_what_a_key_has_attested_is_said_before_it_is_done_again(repository):
+    bundle = repository.bundle()
+    folder = repository.attest(bundle, by="checker")
+    with pytest.raises(InvalidInput, match="has attested the ledger of this bundle already") as caught:
+        require(repository, bundle, "checker")
+    assert caught.value.where == str(folder)
+    require(repository, bundle, "checker", kind="reproduced")
 
 
 def test_one_key_attests_a_thing_once(repository):

@@ -73,6 +73,15 @@ def test_a_notice_that_names_another_bundles_record(whole):
     assert path.name in messages(whole)
 
 
+def test_an_attestation_by_who_signed_the_bundle(whole):
+    given = load_results(whole.results).results[1]
+    folder = whole.attest(open_bundle(given.bundle), by="submitter")
+    write_index(load_results(whole.results))
+    (message,) = [messages(whole)[folder.name]]
+    assert whole.key("submitter").key_id in message
+    assert "somebody else must attest" in message
+
+
 def test_strays_and_links_are_refused_before_anything_is_read(whole):
     (whole.results / "notices" / "deep").mkdir()
     (whole.results / "notices" / "deep" / "a.json").write_text("not JSON")

@@ -7,13 +7,14 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from suite.bundle.redact import Private
 from suite.bundle.write import write_bundle
-from tests.bundle.world import World
+from tests.bundle.world import CREATED, World
 
 ROOT = Path(__file__).parent.parent.parent
 BLOCKS = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / "community.md").read_text(encoding="utf-8"), re.M | re.S)
@@ -22,7 +23,7 @@ SITE = next(block for block in BLOCKS if "site build" in block)
 
 @pytest.fixture
 def checkout(repository):
-    """A checkout with one published bundle, and one that was measured there and git does not know."""
+    """A checkout with one published bundle, and two of one stack that were measured there and git does not know."""
     repository.bundle("published")
     (repository.root / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "results", repository.root / ".ci" / "results")
@@ -32,7 +33,8 @@ def checkout(repository):
     repository.git("switch", "--quiet", "--create", "change")
     world = World(root=repository.root / "home")
     parts = replace(world.parts("cpu-kv-fp8"), engine_log="loaded\n", private=Private())
-    write_bundle(parts, results=repository.results)
+    for created in (CREATED, CREATED + timedelta(seconds=60)):
+        write_bundle(replace(parts, created=created), results=repository.results)
     return repository
 
 
@@ -41,6 +43,7 @@ def shell(repository, block, *, code=0):
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(repository.root / "person"),
         "SUITE_HOME": str(repository.root / "home"),
         "COLUMNS": "200",
     }

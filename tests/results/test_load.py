@@ -8,6 +8,7 @@ from suite.errors import VerificationFailed
 from suite.files import pretty_json
 from suite.results.load import load_results
 from suite.signing import sign_folder
+from suite.submission.private import keyed_record
 from suite.submission.read import open_submission
 from tests.results.repository import OWNER_KEY, reproduced
 
@@ -77,8 +78,11 @@ def test_a_private_submission_stays_self_reported_whatever_is_said(repository):
     assert found.submission.aggregates.totals.flips == 2
     real = open_bundle(next((repository.root / "private-fp8-kv").glob("*/*")))
     repository.trust("checker")
-    repository.attest(real, by="checker", kind="reproduced", detail=reproduced())
-    assert only(repository).tier == "self-reported"
+    named = repository.read_submission(folder)
+    said = {"bundle_id": named.bundle_id, "record_sha256": named.record_sha256}
+    repository.attest(real, by="checker", kind="reproduced", detail=reproduced(), **said)
+    found = only(repository)
+    assert (len(found.attestations), found.tier) == (1, "self-reported")
     assert folder.name.startswith("fp8-kv-")
 
 
@@ -86,7 +90,7 @@ def test_a_private_submission_names_nothing_that_a_guess_could_be_tried_on(repos
     folder = repository.private()
     real = open_bundle(next((repository.root / "private-fp8-kv").glob("*/*")))
     lock = real.lock()
-    text = "".join(path.read_text() for path in folder.iterdir())
+    text = folder.name + "".join(path.read_text() for path in folder.iterdir())
     evidence = real.record.evidence
     for digest in (
         lock.digest,
@@ -98,10 +102,12 @@ def test_a_private_submission_names_nothing_that_a_guess_could_be_tried_on(repos
         evidence.candidate.rows_sha256,
         evidence.reference.index_sha256,
         *real.record.files.values(),
+        real.record.record_sha256,
+        real.record.record_sha256[:12],
         OWNER_KEY.hex(),
     ):
         assert digest not in text
-    assert real.record.record_sha256 in text
+    assert keyed_record(real.record, OWNER_KEY) in text
 
 
 def test_one_bundle_stands_once_among_what_is_published(repository):
@@ -117,10 +123,13 @@ def test_one_bundle_stands_once_among_what_is_published(repository):
         load_results(repository.results)
 
 
-def test_a_private_submission_stands_for_what_lies_beside_it(repository):
+def test_nobody_sees_of_which_bundle_a_private_submission_is(repository):
     repository.private()
     private = next((repository.root / "private-fp8-kv").glob("*/*"))
     shutil.copytree(private, repository.results / "fp8-kv" / private.name)
+    assert {one.origin for one in load_results(repository.results).results} == {"own", "private"}
+    repository.git("init", "--quiet")
+    repository.git("add", "results/submissions")
     assert only(repository).origin == "private"
 
 

@@ -1,3 +1,4 @@
+import hmac
 import json
 import math
 import stat
@@ -6,7 +7,15 @@ import pytest
 
 from suite.errors import InvalidInput
 from suite.files import pretty_json
-from suite.submission.private import aggregate, keyed_bundle_id, owner_key, parse_aggregates
+from suite.submission.private import (
+    aggregate,
+    keyed_bundle_id,
+    keyed_record,
+    new_owner_key,
+    parse_aggregates,
+    read_owner_key,
+    write_owner_key,
+)
 from tests.results.repository import OWNER_KEY
 
 
@@ -48,6 +57,13 @@ def test_one_key_tells_the_same_session_and_another_key_nothing(repository, bund
     assert ours.bundle_id.partition("-")[0] == other.bundle_id.partition("-")[0]
     assert len({ours.bundle_id, other.bundle_id, bundle.bundle_id}) == 3
     assert keyed_bundle_id(bundle.record, OWNER_KEY) == ours.bundle_id
+    assert keyed_record(bundle.record, OWNER_KEY) == ours.record_sha256
+    assert len({ours.record_sha256, theirs.record_sha256, other.record_sha256, bundle.record.record_sha256}) == 4
+    # One key for several things: what is keyed in one place is never that of another.
+    assert (
+        keyed_record(bundle.record, OWNER_KEY)
+        != hmac.new(OWNER_KEY, bundle.record.record_sha256.encode(), "sha256").hexdigest()
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,10 +94,13 @@ def test_what_does_not_add_up_is_refused(value, change, message):
 
 def test_the_owners_key_is_made_once_and_for_its_owner_alone(tmp_path):
     path = tmp_path / "state" / "owner.key"
-    made = owner_key(path)
+    assert read_owner_key(path) is None
+    made = new_owner_key()
     assert len(made) == 32
+    assert made != new_owner_key()
+    write_owner_key(path, made)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert owner_key(path) == made
+    assert read_owner_key(path) == made
 
 
 @pytest.mark.parametrize("text", ["", "xyz", "ab" * 31, "ab" * 33, "é"])
@@ -89,4 +108,4 @@ def test_what_is_no_owners_key(tmp_path, text):
     path = tmp_path / "owner.key"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InvalidInput, match="64 hexadecimal digits"):
-        owner_key(path)
+        read_owner_key(path)

@@ -13,8 +13,9 @@ from suite.bundle.write import write_bundle
 from suite.errors import InvalidInput, MissingPrerequisite, VerificationFailed
 from suite.files import sha256_file
 from suite.intake.intake import take_in
-from suite.signing import sign_folder
+from suite.signing import sign_folder, verify_folder
 from suite.submission.preflight import Terms, preflight
+from suite.submission.private import keyed_record
 from suite.submission.read import open_submission
 from suite.submission.schema import EvidencePack, EvidencePacks
 from suite.submission.write import write_submission
@@ -72,18 +73,47 @@ def test_who_says_no_leaves_nothing(repository, bundle):
     def no(*_):
         raise click.Abort
 
-    for where in ({"out": repository.root / "out"}, {"archive": repository.root / "out" / "a.tar"}):
+    for where in ({"out": repository.root / "out" / "deep"}, {"archive": repository.root / "out" / "a.tar"}):
         with pytest.raises(click.Abort):
             submit(repository, bundle, agree=no, **where)
-        assert list((repository.root / "out").iterdir()) == []
+        assert not (repository.root / "out").exists()
 
 
 def test_nothing_is_written_over(repository, bundle):
     done = submit(repository, bundle)
     before = {path: path.read_bytes() for path in done.path.rglob("*") if path.is_file()}
-    with pytest.raises(InvalidInput, match="this submission exists already"):
+    with pytest.raises(InvalidInput, match="a full submission of this bundle exists already: of 2026-03-05") as caught:
         submit(repository, bundle, by="another")
+    assert f"signed by {repository.key('submitter').key_id}" in caught.value.message
     assert before == {path: path.read_bytes() for path in done.path.rglob("*") if path.is_file()}
+
+
+def test_a_name_that_is_taken_by_something_else_stays_so(repository, bundle):
+    done = submit(repository, bundle)
+    (done.path / "submission.json").write_text("no record")
+    with pytest.raises(InvalidInput, match="this submission exists already"):
+        submit(repository, bundle)
+
+
+def test_a_private_one_beside_a_full_one_names_it_nowhere(repository, bundle):
+    full, private = submit(repository, bundle), submit(repository, bundle, PRIVATE)
+    record = open_bundle(bundle).record
+    assert full.path != private.path
+    statement = json.dumps(dict(verify_folder(private.path).statement.about))
+    text = private.path.name + statement + "".join(path.read_text() for path in private.path.iterdir())
+    for told in (record.record_sha256[:12], record.lock_digest[:12], full.submission.bundle_id):
+        assert told not in text
+    keyed = keyed_record(record, OWNER_KEY)
+    assert private.submission.record_sha256 == keyed
+    assert private.path.name == f"fp8-kv-{keyed[:12]}"
+    assert keyed in statement
+    with pytest.raises(InvalidInput, match="a private submission of this bundle exists already"):
+        submit(repository, bundle, PRIVATE)
+    elsewhere = preflight(bundle, PRIVATE, captures=None, replay=None, root=bundle)
+    again = write_submission(
+        elsewhere, PRIVATE, key=None, owner_key=bytes(32), agree=lambda *_: None, now=NOW, out=full.path.parent
+    )
+    assert again.path != private.path
 
 
 def test_an_archive_is_the_same_each_time(repository, bundle):
@@ -142,6 +172,30 @@ def test_a_licence_is_named(bundle):
             checked(bundle, terms)
 
 
+@pytest.mark.parametrize("terms", [PUBLIC, PRIVATE])
+@pytest.mark.parametrize("licence", ["nonsense", "", "private", "free for all", "CC-BY", "MIT OR", "<b>"])
+def test_what_is_no_spdx_licence(bundle, terms, licence):
+    with pytest.raises(InvalidInput, match="no SPDX licence") as caught:
+        checked(bundle, replace(terms, licence=licence))
+    assert caught.value.where == "--licence"
+    assert "LicenseRef-NAME" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("licence", "spelled"),
+    [
+        ("cc-by-4.0", "CC-BY-4.0"),
+        ("LicenseRef-mine", "LicenseRef-mine"),
+        ("mit or apache-2.0", "MIT OR Apache-2.0"),
+        ("(MIT)", "(MIT)"),
+    ],
+)
+def test_a_licence_as_spdx_spells_it(repository, bundle, licence, spelled):
+    done = submit(repository, bundle, replace(PRIVATE, licence=licence))
+    assert done.submission.licence == spelled
+    assert open_submission(done.path).submission == done.submission
+
+
 def session(licence):
     """The laboratory's session under another licence."""
     value = json.loads((ROOT / "workloads" / "netops-lab" / "session-7k.json").read_text(encoding="utf-8"))
@@ -154,6 +208,7 @@ def session(licence):
         ("private", None, "may be published"),
         ("private", "CC0-1.0", "may be published"),
         ("MIT", "CC0-1.0", "own licence is MIT"),
+        ("nonsense", None, "no SPDX licence"),
     ],
 )
 def test_a_session_at_hand_says_its_licence(bundle, monkeypatch, licence, given, told):
@@ -236,7 +291,7 @@ def test_what_intake_refuses_is_not_written(repository, bundle):
             now=future,
             out=repository.root / "out",
         )
-    assert list((repository.root / "out").iterdir()) == []
+    assert not (repository.root / "out").exists()
 
 
 def test_a_full_disk_leaves_nothing(repository, bundle, monkeypatch):
@@ -248,4 +303,11 @@ def test_a_full_disk_leaves_nothing(repository, bundle, monkeypatch):
     monkeypatch.setattr("suite.submission.write.shutil.copyfile", full)
     with pytest.raises(MissingPrerequisite, match="no space left"):
         submit(repository, bundle, out=repository.root / "out")
-    assert list((repository.root / "out").iterdir()) == []
+    assert not (repository.root / "out").exists()
+
+
+def test_one_that_is_signed_afterwards_is_not_taken_in(repository, bundle):
+    done = submit(repository, bundle, by=None)
+    sign_folder(done.path, repository.key("late"), kind="submission")
+    report = take_in(done.path, results=None)
+    assert [finding.code for finding in report.findings] == ["other-submitter"]
