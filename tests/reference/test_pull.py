@@ -1,4 +1,5 @@
 import os
+import secrets
 import tempfile
 from pathlib import Path
 
@@ -8,7 +9,9 @@ from hypothesis import strategies as st
 
 from suite.errors import InvalidInput, MissingPrerequisite, SuiteError, VerificationFailed
 from suite.reference.pull import peek, pull, verify
+from suite.reference.signature import sign_pack, signature_of
 from suite.reference.store import open_stored, pack_folder
+from suite.signing.keys import new_key
 from tests.reference.server import serve
 from tests.reference.world import Parts, folder_of, packed, reference_lock, stored_state
 
@@ -195,10 +198,13 @@ def test_a_disk_that_fills_up_is_told_and_resumed(pack, home, monkeypatch):
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_any_flipped_bit_is_refused_and_nothing_is_imported(pack, share, bit):
+    # Signed: licence and time in a pack's record are its maker's own words, which nothing else in it could contradict.
+    statement = sign_pack(str(pack), new_key(pack.with_name(f"key-{secrets.token_hex(4)}")))
     data = bytearray(pack.read_bytes())
     data[int(share * len(data))] ^= 1 << bit
     changed = pack.with_name("changed.tar")
     changed.write_bytes(data)
+    statement.rename(signature_of(str(changed)))
     # A home of its own for each example: a pull goes on from members that an earlier one had verified.
     with tempfile.TemporaryDirectory(dir=pack.parent) as folder:
         with pytest.raises(SuiteError):
