@@ -129,7 +129,7 @@ def _check_private(outer: Outer, submission: Submission) -> str:
         known |= {one.record_sha256: one.bundle_id for one in read_known(outer.results, but=outer.folder)}
         if submission.record_sha256 in known:
             raise Refused("duplicate", f"{known[submission.record_sha256]} is here already", where=SUBMISSION_NAME)
-    return f"counts of {len(aggregates.by_turn)} turns and one keyed hash; no text"
+    return f"counts of {len(aggregates.by_turn)} turns and keyed hashes; no text"
 
 
 def _aggregates(outer: Outer) -> Aggregates:
