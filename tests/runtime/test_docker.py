@@ -277,8 +277,10 @@ def test_cancelling_removes_the_container(base, engine, home, agent):
 
 
 RUN = """
-import sys
+import signal, sys
 from pathlib import Path
+# A shell that starts the tests in the background has SIGINT ignored, which children inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from suite.image.facts import parse_facts
 from suite.image.present import PresentImage
 from suite.manifest.schema import Hardware
