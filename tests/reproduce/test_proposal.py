@@ -149,7 +149,7 @@ def test_ones_own_bundle_cannot_be_reproduced_by_oneself(bundle, tmp_path):
     sign_folder(bundle, key, kind="result")
     done = run(bundle, "--yes", "--key", tmp_path / "me", "--results", tmp_path / "results")
     assert isinstance(done.exception, InvalidInput)
-    assert "only someone else can reproduce it" in str(done.exception)
+    assert "this key signed the bundle or its submission" in str(done.exception)
 
 
 def test_without_the_session_nothing_can_be_run(bundle, tmp_path, monkeypatch):
