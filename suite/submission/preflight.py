@@ -192,9 +192,10 @@ def _warnings(terms: Terms, session: Session | None, checks: Collection[Check]) 
         told.append("the session is not at hand, so that its own text was not looked through for secrets")
     elif session.provenance.kind == "recorded" and session.provenance.scrubbed is None:
         told.append("the session was recorded and never scrubbed")
-    recomputed = any(check.name == "evidence" and check.outcome == "passed" for check in checks)
-    if not recomputed:
-        told.append("the captures are not at hand, so that its ledger was not recomputed before you send it")
+    evidence = next((check for check in checks if check.name == "evidence"), None)
+    if evidence is None or evidence.outcome != "passed":
+        why = "no check of it was made" if evidence is None else evidence.detail
+        told.append(f"its ledger was not recomputed before you send it: {why}")
     if terms.evidence is None and terms.commitment is None:
         told.append("without evidence packs and without a commitment nobody can recompute its ledger")
     return told
