@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -23,6 +23,7 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 ENVELOPE_LIMIT_BYTES = 12 << 20
 SIGNATURE_LIMIT = 16
 _HINT = "do not rely on this signature; ask its maker for the file again"
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class _Strict(BaseModel):
@@ -88,6 +89,20 @@ def seal(payload: bytes, key: SigningKey, *, others: Envelope | None = None) -> 
     return Envelope(payload=payload, signatures=tuple(sorted(held.items(), key=lambda item: item[0].key_id)))
 
 
+def read_strictly(model: type[_Model], data: bytes, *, what: str, where: str, hint: str) -> tuple[Any, _Model]:
+    """Strict JSON, as a value and as a record.
+
+    Raises:
+        VerificationFailed: not strict JSON, or no such record.
+    """
+    try:
+        return strict_json(data, where=where), model.model_validate_json(data)
+    except InvalidInput as error:
+        raise VerificationFailed(error.message, where=where, hint=hint) from error
+    except ValidationError as error:
+        raise VerificationFailed(f"not {what}: {first_problem(error)}", where=where, hint=hint) from error
+
+
 def open_envelope(data: bytes, *, where: str) -> Envelope:
     """Read an envelope and check every signature in it.
 
@@ -97,13 +112,7 @@ def open_envelope(data: bytes, *, where: str) -> Envelope:
     """
     if len(data) > ENVELOPE_LIMIT_BYTES:
         raise VerificationFailed(f"more than {ENVELOPE_LIMIT_BYTES:,} bytes", where=where, hint=_HINT)
-    try:
-        value = strict_json(data, where=where)
-        found = _Envelope.model_validate_json(data)
-    except InvalidInput as error:
-        raise VerificationFailed(error.message, where=where, hint=_HINT) from error
-    except ValidationError as error:
-        raise VerificationFailed(f"not a DSSE envelope: {first_problem(error)}", where=where, hint=_HINT) from error
+    value, found = read_strictly(_Envelope, data, what="a DSSE envelope", where=where, hint=_HINT)
     if not found.signatures:
         raise VerificationFailed("signatures: there is none", where=where, hint=_HINT)
     if len(found.signatures) > SIGNATURE_LIMIT:

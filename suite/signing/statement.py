@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from suite import __version__
 from suite.capture.index import Sha256
 from suite.errors import InvalidInput, VerificationFailed
-from suite.files import canonical_json, strict_json
-from suite.records import first_problem
-from suite.signing.envelope import Envelope, open_envelope, seal
+from suite.files import canonical_json
+from suite.signing.envelope import Envelope, open_envelope, read_strictly, seal
 from suite.signing.keys import SigningKey, VerifyKey
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -187,15 +186,7 @@ def parse_statement(payload: bytes, *, where: str) -> Statement:
     """
     if len(payload) > PAYLOAD_LIMIT_BYTES:
         raise VerificationFailed(f"a statement of more than {PAYLOAD_LIMIT_BYTES:,} bytes", where=where, hint=_HINT)
-    try:
-        value = strict_json(payload, where=where)
-        found = _Statement.model_validate_json(payload)
-    except InvalidInput as error:
-        raise VerificationFailed(error.message, where=where, hint=_HINT) from error
-    except ValidationError as error:
-        raise VerificationFailed(
-            f"not a statement that is read here: {first_problem(error)}", where=where, hint=_HINT
-        ) from error
+    value, found = read_strictly(_Statement, payload, what="a statement that is read here", where=where, hint=_HINT)
     if canonical_json(value) != payload:
         raise VerificationFailed("the statement is not written in canonical form", where=where, hint=_HINT)
     names = [subject.name for subject in found.subject]

@@ -1,11 +1,12 @@
 """A small web server on loopback that knows byte ranges, counts what it sends, and can break off."""
 
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.loopback import serving
 
 
 @dataclass
@@ -82,13 +83,6 @@ def serve(data: bytes, **options: object) -> Iterator[Site]:
         def log_message(self, *_: object) -> None:
             return
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    site.url = f"http://127.0.0.1:{server.server_port}/packs/reference.tar"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving(Handler) as address:
+        site.url = address + "/packs/reference.tar"
         yield site
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

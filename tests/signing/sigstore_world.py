@@ -7,13 +7,12 @@ import base64
 import hashlib
 import json
 import struct
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import jwt
 import rfc8785
@@ -23,6 +22,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 from sigstore.models import ClientTrustConfig, TrustedRoot
+
+from tests.loopback import serving
 
 ISSUER = "https://accounts.example.org"
 IDENTITY = "someone@example.org"
@@ -242,13 +243,6 @@ def sigstore() -> Iterator[World]:
         def log_message(self, *_: object) -> None:
             return
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    world.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving(Handler) as address:
+        world.url = address
         yield world
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
