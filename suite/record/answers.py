@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from suite.record.sse import events
+from suite.sse import events
 from suite.untyped import Json, as_dict, as_list
 from suite.workload.importing.messages import assistant_message, message_of_items
 
@@ -75,7 +75,7 @@ def answer_of(path: str, body: bytes, content_type: str, content_encoding: str =
         return _response(value, problems) if endpoint.endswith("/responses") else _whole(value, endpoint, problems)
     values: list[Json] = []
     done = False
-    for event in events(body):
+    for event in events([body]):
         if event.data == "[DONE]":
             done = True
             continue

@@ -155,7 +155,7 @@ class Endpoint:
     def _post(self, path: str, body: Mapping[str, Any]) -> Reply:
         with self._client.stream("POST", f"{self.base}/{path}", json=dict(body)) as response:
             if response.is_success and response.headers.get("content-type", "").startswith("text/event-stream"):
-                return read_stream(_lines(self._pieces(response)))
+                return read_stream(self._pieces(response))
             data = b"".join(self._pieces(response))
             self._require_success(response, data)
             # A server that does not stream answers as a whole, whatever was asked.
@@ -255,17 +255,6 @@ def shown_url(url: str) -> str:
     """The URL without user, password, query and fragment."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    rest: list[bytes] = []
-    for piece in pieces:
-        first, *others = piece.split(b"\n")
-        rest.append(first)
-        for line in others:
-            yield b"".join(rest)
-            rest = [line]
-    yield b"".join(rest)
 
 
 def _retry_after(text: str | None) -> float | None:

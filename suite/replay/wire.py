@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from suite.files import strict_json
 from suite.grade.detect import detect_format
 from suite.grade.verdict import shown_text
 from suite.replay.schema import EndingName
+from suite.sse import events
 from suite.workload.session import Session
 
 DONE = "[DONE]"
@@ -143,35 +144,21 @@ def read_whole(data: bytes) -> Reply:
     return reply
 
 
-def read_stream(lines: Iterable[bytes]) -> Reply:
-    """Read an answer from the lines of its server-sent events.
+def read_stream(pieces: Iterable[bytes]) -> Reply:
+    """Read an answer from the pieces of a stream of server-sent events.
 
     Raises:
         Malformed: an event is no JSON of this protocol, or the stream ends before its last event.
         Refused: an error of the server.
     """
     reply = Reply()
-    for data in events(lines):
-        if data == DONE:
+    for event in events(pieces):
+        if event.data == DONE:
             break
-        _take(reply, _object(data.encode()), whole=False)
+        _take(reply, _object(event.data.encode()), whole=False)
     if reply.finish is None:
         raise Malformed("the stream was cut before the answer's end")
     return reply
-
-
-def events(lines: Iterable[bytes]) -> Iterator[str]:
-    """The data of each server-sent event; comments and other fields are passed over."""
-    pieces: list[str] = []
-    for line in lines:
-        text = line.decode("utf-8", errors="replace").rstrip("\r\n")
-        if text.startswith("data:"):
-            pieces.append(text[5:].removeprefix(" "))
-        elif not text and pieces:
-            yield "\n".join(pieces)
-            pieces.clear()
-    if pieces:
-        yield "\n".join(pieces)
 
 
 def model_names(data: bytes) -> tuple[list[str], str | None]:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from suite.record.answers import Answer, Choice, answer_of
 from suite.record.exchange import Exchange, read_exchange
 from suite.record.journal import RawExchange
-from suite.record.sse import events
 from suite.record.stitch import message_key, stitch
 from tests.record.world import chat_chunk, finish_chunk
 
@@ -281,13 +280,6 @@ class TestAnswers:
         for path in ("/v1/chat/completions", "/v1/completions", "/v1/responses"):
             answer_of(path, json.dumps(value).encode(), "application/json")
             answer_of(path, f"data: {json.dumps(value)}\n\n".encode(), "text/event-stream")
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_events_with_every_line_end(end: str) -> None:
-    text = f"\ufeffevent: a{end}data: 1{end}data:2{end}{end}: c{end}id: 7{end}{end}data: x{end}{end}data: cut"
-    found = [(e.name, e.data, e.whole) for e in events(text.encode())]
-    assert found == [("a", "1\n2", True), ("message", "x", True), ("message", "cut", False)]
 
 
 @pytest.mark.parametrize(
