@@ -2,11 +2,12 @@
 
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests import loopback
 
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -21,7 +22,7 @@ def digest_of(data: bytes) -> str:
 class Stub:
     """What it serves, by `manifests/NAME` or `blobs/DIGEST`."""
 
-    port: int
+    port: int = 0
     documents: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     challenge: str = ""
     asked: list[str] = field(default_factory=list)
@@ -85,13 +86,7 @@ def serving() -> Iterator[Stub]:
 
         def log_message(self, *arguments) -> None: ...
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    stub = Stub(port=server.server_address[1])
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    stub = Stub()
+    with loopback.serving(Handler) as url:
+        stub.port = int(url.rpartition(":")[2])
         yield stub
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
