@@ -23,7 +23,7 @@ import json
 import re
 import shutil
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,15 +165,6 @@ def pack(values: torch.Tensor, bits: int) -> torch.Tensor:
     return torch.where(words >= 2**31, words - 2**32, words).to(torch.int32)
 
 
-def read_header(path: Path) -> dict[str, dict[str, Any]]:
-    """The header of a safetensors file: name -> {dtype, shape, data_offsets}."""
-    with path.open("rb") as stream:
-        (size_bytes,) = struct.unpack("<Q", stream.read(8))
-        header: dict[str, dict[str, Any]] = json.loads(stream.read(size_bytes))
-    header.pop("__metadata__", None)
-    return header
-
-
 def write_streamed(
     path: Path, plan: list[tuple[str, str, list[int]]], tensors: Iterator[tuple[str, torch.Tensor]]
 ) -> None:
@@ -207,24 +198,25 @@ def quantise_file(source: Path, target: Path, scheme: Scheme) -> list[tuple[str,
     """Quantise one safetensors file into another and return what it holds, in order."""
     from safetensors import safe_open
 
-    header = read_header(source)
-    names = sorted(header)
-    parts = {
-        name: layout(name, header[name]["shape"], scheme)
-        if is_quantised(name, header[name]["shape"])
-        else [(name, header[name]["dtype"], header[name]["shape"])]
-        for name in names
-    }
-    plan = [part for name in names for part in parts[name]]
-
-    def tensors(read: Callable[[str], torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
-        for name in names:
-            tensor = read(name)
-            done = quantise(tensor, scheme) if is_quantised(name, header[name]["shape"]) else [tensor]
-            yield from zip((part[0] for part in parts[name]), done, strict=True)
-
     with safe_open(str(source), framework="pt") as opened:
-        write_streamed(target, plan, tensors(opened.get_tensor))
+        names = sorted(opened.keys())
+        slices = {name: opened.get_slice(name) for name in names}
+        shapes = {name: slices[name].get_shape() for name in names}
+        parts = {
+            name: layout(name, shapes[name], scheme)
+            if is_quantised(name, shapes[name])
+            else [(name, slices[name].get_dtype(), shapes[name])]
+            for name in names
+        }
+
+        def tensors() -> Iterator[tuple[str, torch.Tensor]]:
+            for name in names:
+                tensor = opened.get_tensor(name)
+                done = quantise(tensor, scheme) if is_quantised(name, shapes[name]) else [tensor]
+                yield from zip((part[0] for part in parts[name]), done, strict=True)
+
+        plan = [part for name in names for part in parts[name]]
+        write_streamed(target, plan, tensors())
     return plan
 
 
