@@ -44,6 +44,11 @@ class TensorEntry:
     offset_bytes: int
     """From the beginning of the file."""
 
+    @property
+    def row_bytes(self) -> int:
+        """Size of one row, of the first dimension."""
+        return tensor_bytes(self.dtype, self.shape[1:])
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TensorFile:
@@ -85,7 +90,7 @@ def open_tensors(path: Path) -> TensorFile:
             if not 2 <= length <= min(_HEADER_LIMIT_BYTES, size - 8):
                 raise VerificationFailed("not a whole safetensors file", where=str(path), hint="capture again")
             header = strict_json(stream.read(length), where=str(path))
-        tensors = _entries(header, base=8 + length)
+        tensors = tensor_entries(header, base=8 + length)
     except (InvalidInput, KeyError, TypeError, ValueError, AttributeError) as error:
         raise VerificationFailed(f"bad safetensors header: {error}", where=str(path), hint="capture again") from error
     except OSError as error:
@@ -107,7 +112,16 @@ def tensor_bytes(dtype: str, shape: Sequence[int]) -> int:
     return math.prod(shape) * _DTYPES[dtype].itemsize
 
 
-def _entries(header: dict[str, Any], *, base: int) -> dict[str, TensorEntry]:
+def tensor_entries(header: Mapping[str, Any], *, base: int) -> dict[str, TensorEntry]:
+    """The tensors that the JSON header of a file names, each checked by itself.
+
+    Args:
+        header: Hostile.
+        base: Where the tensors begin in the file, in bytes.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: not such a header; a dtype that is not read is a KeyError.
+    """
     entries = {}
     for name, item in header.items():
         if name == "__metadata__":
@@ -116,7 +130,7 @@ def _entries(header: dict[str, Any], *, base: int) -> dict[str, TensorEntry]:
         shape = tuple(item["shape"])
         numbers = (start, stop, *shape)
         if not all(type(number) is int and 0 <= number < 1 << 48 for number in numbers):
-            raise ValueError(f"the tensor {name!r} has an impossible size")
+            raise ValueError(f"the tensor {name!a} has an impossible size")
         if stop - start != tensor_bytes(item["dtype"], shape):
             raise ValueError(f"the tensor {name!r} has {stop - start} bytes for the shape {list(shape)}")
         entries[name] = TensorEntry(dtype=item["dtype"], shape=shape, offset_bytes=base + start)

@@ -10,15 +10,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import math
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
-from suite.capture.tensors import open_tensors
+from suite.capture.tensors import TensorEntry, open_tensors, tensor_entries
 from suite.errors import InvalidInput, VerificationFailed
 from suite.files import sha256_file, strict_json
 from suite.manifest.lock import Lock
@@ -30,22 +28,8 @@ FileOpener = Callable[[str], BytesSource]
 """Where a file of the checkpoint, by its name in it, is read from."""
 
 _HEADER_LIMIT_BYTES = 16 << 20
-_ITEM_BYTES = {"BF16": 2, "F16": 2, "F32": 4}
+_DTYPES = ("BF16", "F16", "F32")
 _READ_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Tensor:
-    """Where a tensor lies in a file of a checkpoint."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    offset_bytes: int
-    """From the beginning of the file."""
-
-    @property
-    def row_bytes(self) -> int:
-        return math.prod(self.shape[1:]) * _ITEM_BYTES[self.dtype]
 
 
 def plan_heads(names: Sequence[str], *, heads: Path, checkpoint: Path, lock: Lock) -> tuple[HeadRecipe, ...]:
@@ -63,7 +47,7 @@ def plan_heads(names: Sequence[str], *, heads: Path, checkpoint: Path, lock: Loc
         VerificationFailed: a file of the checkpoint is not the one that the lock names.
     """
     hashes = {file.path: file.sha256 for file in lock.model.files if file.path.endswith(".safetensors")}
-    found: list[tuple[str, str, _Tensor]] = []
+    found: list[tuple[str, str, TensorEntry]] = []
     for name in sorted(hashes):
         source = FileSource(path=checkpoint / name)
         found += [(name, tensor, entry) for tensor, entry in _read_header(source).items()]
@@ -135,13 +119,13 @@ def _bytes(recipe: HeadRecipe, header: bytes, skip: int, open_file: FileOpener, 
 
     yield rest(header)
     at += len(header)
-    headers: dict[str, dict[str, _Tensor]] = {}
+    headers: dict[str, dict[str, TensorEntry]] = {}
     for part in recipe.parts:
         source = open_file(part.file)
         if part.file not in headers:
             headers[part.file] = _read_header(source)
         tensor = headers[part.file].get(part.tensor)
-        if tensor is None or tensor.dtype not in _ITEM_BYTES or part.start + part.rows > tensor.shape[0]:
+        if tensor is None or part.start + part.rows > tensor.shape[0]:
             raise VerificationFailed(
                 f"the checkpoint's {part.file} has no rows {part.start:,} to {part.start + part.rows:,} of "
                 f"{part.tensor!a}",
@@ -172,7 +156,7 @@ def _range(source: BytesSource, offset: int, size: int) -> Iterator[bytes]:
 
 
 def _plan(
-    path: Path, sha256: str, start: int, tensors: Sequence[tuple[str, str, _Tensor]], checkpoint: Path
+    path: Path, sha256: str, start: int, tensors: Sequence[tuple[str, str, TensorEntry]], checkpoint: Path
 ) -> tuple[HeadRecipe, int]:
     """The recipe of one head whose first row is row `start` of the vocabulary, and its number of rows."""
     entries = sorted(open_tensors(path).tensors.items(), key=lambda item: item[1].offset_bytes)
@@ -181,8 +165,7 @@ def _plan(
     if len(header) > HEAD_HEADER_LIMIT_BYTES:
         raise InvalidInput(f"its header has more than {HEAD_HEADER_LIMIT_BYTES:,} bytes", where=str(path))
     parts = []
-    for name, entry in entries:
-        mine = _Tensor(dtype=entry.dtype, shape=entry.shape, offset_bytes=entry.offset_bytes)
+    for name, mine in entries:
         for file, tensor, theirs in tensors:
             if tensor.endswith(f".{name}") or tensor == name:
                 rows = min(mine.shape[0], theirs.shape[0] - start) if _alike(mine, theirs) else 0
@@ -201,11 +184,11 @@ def _plan(
     return recipe, dict(entries)["weight"].shape[0]
 
 
-def _alike(mine: _Tensor, theirs: _Tensor) -> bool:
+def _alike(mine: TensorEntry, theirs: TensorEntry) -> bool:
     return mine.dtype == theirs.dtype and mine.shape[1:] == theirs.shape[1:]
 
 
-def _same(head: Path, mine: _Tensor, file: Path, theirs: _Tensor, start: int, rows: int) -> bool:
+def _same(head: Path, mine: TensorEntry, file: Path, theirs: TensorEntry, start: int, rows: int) -> bool:
     """Whether the head's rows are rows of the checkpoint's tensor, and zeros after those."""
     left = rows * mine.row_bytes
     with head.open("rb") as ours, file.open("rb") as other:
@@ -225,8 +208,8 @@ def _same(head: Path, mine: _Tensor, file: Path, theirs: _Tensor, start: int, ro
     return True
 
 
-def _read_header(source: BytesSource) -> dict[str, _Tensor]:
-    """Tensors of a safetensors file, read by byte range.
+def _read_header(source: BytesSource) -> dict[str, TensorEntry]:
+    """Tensors of a safetensors file that a head may consist of, read by byte range.
 
     Raises:
         VerificationFailed: not such a file.
@@ -236,14 +219,11 @@ def _read_header(source: BytesSource) -> dict[str, _Tensor]:
         raise VerificationFailed("not a safetensors file", where=source.name)
     try:
         header = strict_json(b"".join(_range(source, 8, length)), where=source.name)
-        found = {}
-        for name, item in header.items():
-            if name == "__metadata__" or item["dtype"] not in _ITEM_BYTES or not item["shape"]:
-                continue
-            (first, _), shape = item["data_offsets"], tuple(item["shape"])
-            if not all(type(number) is int and 0 <= number < 1 << 48 for number in (first, *shape)):
-                raise ValueError(f"the tensor {name!a} has an impossible size")
-            found[name] = _Tensor(dtype=item["dtype"], shape=shape, offset_bytes=8 + length + first)
+        heads = {
+            name: item
+            for name, item in header.items()
+            if name != "__metadata__" and item["dtype"] in _DTYPES and item["shape"]
+        }
+        return tensor_entries(heads, base=8 + length)
     except (InvalidInput, KeyError, TypeError, ValueError, AttributeError) as error:
         raise VerificationFailed(f"bad safetensors header: {error}", where=source.name) from error
-    return found
