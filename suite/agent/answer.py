@@ -7,7 +7,6 @@ instance with what a simulated tool server has to say.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.agent.checkpoint import require_files
-from suite.agent.engine import start_engine, vllm_version
+from suite.agent.engine import start_pinned, vllm_version
 from suite.agent.events import Events, write_json
 from suite.agent.job import require_schema
 from suite.agent.recorded import read_tokens
@@ -76,15 +74,10 @@ def run(request: dict[str, Any], events: Events) -> None:
     Raises:
         AgentFailure: with the kind of the first thing that makes a valid answer impossible.
     """
-    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     job = AnswerJob.from_json(request)
     out = Path(job.out)
     tokens = read_tokens(job.tokens, job.tokens_sha256)
-    events.phase("hash model files")
-    require_files(job.model, job.model_files)
-    events.phase("engine start")
-    llm = start_engine(job.model, job.engine)
-    events.done("engine start")
+    llm = start_pinned(job.model, job.model_files, job.engine, events)
     ranks = llm.collective_rpc("suite_receipt")
     effective = effective_settings(ranks)
     require_effective(

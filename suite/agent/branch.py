@@ -7,14 +7,12 @@ only where this engine writes the token that the capture saw.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from suite.agent.checkpoint import require_files
-from suite.agent.engine import start_engine, vllm_version
+from suite.agent.engine import start_pinned, vllm_version
 from suite.agent.events import Events, write_json
 from suite.agent.job import require_schema
 from suite.agent.recorded import read_tokens
@@ -197,15 +195,10 @@ def run(request: dict[str, Any], events: Events) -> None:
     Raises:
         AgentFailure: with the kind of the first thing that makes a valid result impossible.
     """
-    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     job = BranchJob.from_json(request)
     tokens = read_tokens(job.tokens, job.tokens_sha256)
-    events.phase("hash model files")
-    require_files(job.model, job.model_files)
-    events.phase("engine start")
     # Closing marks are texts, and only an engine with a tokenizer sees those.
-    llm = start_engine(job.model, job.engine | {"skip_tokenizer_init": False})
-    events.done("engine start")
+    llm = start_pinned(job.model, job.model_files, job.engine | {"skip_tokenizer_init": False}, events)
     ranks = llm.collective_rpc("suite_receipt")
     effective = effective_settings(ranks)
     require_effective(

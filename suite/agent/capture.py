@@ -7,7 +7,6 @@ import hashlib
 import importlib.metadata
 import json
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ from typing import Any
 import numpy as np
 from safetensors import safe_open
 
-from suite.agent.checkpoint import require_files
 from suite.agent.chunks import ChunkFile, Journal, file_sha256, read_journal, start_journal
 from suite.agent.company import company
-from suite.agent.engine import armed, generate, start_engine, vllm_version
+from suite.agent.engine import armed, generate, start_pinned, vllm_version
 from suite.agent.events import AgentFailure, Events, write_json
 from suite.agent.job import CaptureJob
 from suite.agent.positions import wanted_positions
@@ -37,16 +35,11 @@ def run(request: dict[str, Any], events: Events) -> None:
     Raises:
         AgentFailure: with the kind of the first thing that makes a valid result impossible.
     """
-    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     job = CaptureJob.from_json(request)
     out = Path(job.out)
     tokens = _read_tokens(job)
     journal, kept = _resume(out, job)
-    events.phase("hash model files")
-    require_files(job.model, job.model_files)
-    events.phase("engine start")
-    llm = start_engine(job.model, job.engine)
-    events.done("engine start")
+    llm = start_pinned(job.model, job.model_files, job.engine, events)
 
     receipt = _receipt(llm, job)
     write_json(out / "receipt.json", receipt)

@@ -4,14 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from suite.agent.events import AgentFailure
+from suite.agent.checkpoint import require_files
+from suite.agent.events import AgentFailure, Events
 
 _EXTENSION = "suite.agent.worker.CaptureWorker"
+
+
+def start_pinned(model: str, files: Mapping[str, str], settings: dict[str, Any], events: Events) -> Any:
+    """See that the checkpoint is the lock's, then start the engine on it.
+
+    Args:
+        model: The checkpoint's folder.
+        files: Files of it -> SHA-256 of the lock.
+        settings: Keyword arguments of `vllm.LLM`.
+        events: Told both phases.
+
+    Raises:
+        AgentFailure: another checkpoint (`altered`), or vLLM did not start (`engine`).
+    """
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    events.phase("hash model files")
+    require_files(model, files)
+    events.phase("engine start")
+    llm = start_engine(model, settings)
+    events.done("engine start")
+    return llm
 
 
 def start_engine(model: str, settings: dict[str, Any]) -> Any:

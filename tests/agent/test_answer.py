@@ -51,7 +51,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     fake = types.ModuleType("vllm")
     fake.SamplingParams = lambda **values: types.SimpleNamespace(**{"seed": None} | values)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "vllm", fake)
-    monkeypatch.setattr(answer, "start_engine", lambda *_: found)
+    monkeypatch.setattr(answer, "start_pinned", lambda *_: found)
     monkeypatch.setattr(answer, "effective_settings", lambda _: {"dtype": "bfloat16"})
     return found
 
