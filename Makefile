@@ -14,6 +14,9 @@ DEMO ?= manifests/cpu-kv-fp8.yaml manifests/cpu-w8a8-int8.yaml manifests/cpu-chu
 TESTS ?= tests
 MARKERS ?= not gpu and not container
 
+# How many run at a time; each may have an engine, which needs a core.
+WORKERS ?= 2
+
 export TORCH_INDEX
 export SUITE_VLLM_PYTHON ?= $(abspath $(VLLM_VENV))/bin/python
 INSTALL := requirements/install.sh $(PYTHON)
@@ -44,7 +47,7 @@ demo: setup vllm ## measure the CPU stacks against their BF16 reference
 	$(VENV)/bin/suite run $(DEMO)
 
 test: check vllm $(if $(findstring not browser,$(MARKERS)),,browser) ## lint, types and every test that a machine without a GPU can run
-	$(VENV)/bin/python -m pytest -m "$(MARKERS)" $(TESTS)
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "$(MARKERS)" $(TESTS)
 
 check: setup ## lint and types only
 	$(VENV)/bin/ruff check .

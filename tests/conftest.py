@@ -27,6 +27,32 @@ SMOLLM2 = Wheel(
 )
 
 
+SLOW_MARKERS = ("container", "vllm", "browser")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests come first, so that with several workers none of them is the last."""
+
+    def rank(item: pytest.Item) -> int:
+        found = [n for n, name in enumerate(SLOW_MARKERS) if item.get_closest_marker(name)]
+        return min(found, default=len(SLOW_MARKERS))
+
+    items.sort(key=rank)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A worker takes a file whole, for its fixtures; one takes all files that use the container engine, which is one."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class WholeFiles(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "containers" if "mark.container" in (config.rootpath / file).read_text() else file
+
+    return WholeFiles(config, log)
+
+
 @pytest.fixture(scope="session")
 def vllm_python() -> Path:
     """Interpreter with vLLM, torch and transformers; a test that asks for it fails where there is none."""
