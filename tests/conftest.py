@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A worker takes a file whole, for its fixtures; one takes all files that use the container engine, which is one."""
+    """A worker takes a file whole, for its fixtures; one takes all those that use the container engine."""
     from xdist.scheduler import LoadFileScheduling
 
     class WholeFiles(LoadFileScheduling):  # type: ignore[misc]

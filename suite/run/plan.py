@@ -19,7 +19,7 @@ from suite.model.source import LocalModel, Source, source_of
 from suite.observer import SilentObserver
 from suite.reference.store import captures_of
 from suite.run.captures import Store, capture_bytes
-from suite.run.prepare import host_memory_bytes, model_config, num_probes, weight_bytes
+from suite.run.prepare import host_memory_bytes, num_probes, weight_bytes
 from suite.run.stack import Stack, prepare_stack, rules_of
 from suite.stack.known_bad import findings
 from suite.stack.memory import device_memory_bytes, estimate, model_shape
@@ -134,7 +134,7 @@ def _to_fetch(source: Source) -> str:
 
 def _measure(stack: Stack, store: Store, starts: int, notes: list[str]) -> StackPlan:
     lock = stack.lock
-    shape = model_shape(model_config(stack))
+    shape = model_shape(stack.model_config)
     stored = tuple(k for k in range(starts) if store.find(lock.capture_digest, k) is not None)
     missing = tuple(k for k in range(starts) if k not in stored)
     need = estimate(

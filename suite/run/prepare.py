@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from suite.errors import InvalidInput
 from suite.manifest.arbiter import require_arbiter
@@ -69,7 +67,7 @@ class Prepared:
         for stack in self.all_stacks:
             if not missing[stack.label]:
                 continue
-            config = model_config(stack)
+            config = stack.model_config
             shape = model_shape(config)
             lock = stack.lock
             need = estimate(
@@ -201,13 +199,6 @@ def _require_same_probes(stack: Stack, reference: Reference) -> None:
             where=stack.label,
             hint="give both the same workload, capture path, stride and ranges",
         )
-
-
-def model_config(stack: Stack) -> dict[str, Any]:
-    """The parsed `config.json` of the stack's checkpoint."""
-    value = json.loads((stack.model_folder / "config.json").read_text())
-    assert isinstance(value, dict)
-    return value
 
 
 def weight_bytes(stack: Stack) -> int:

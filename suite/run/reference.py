@@ -186,7 +186,7 @@ def require_reference_fits(manifest: Manifest, candidate: Stack, packs: Packs) -
     Raises:
         MissingPrerequisite: what it needs, what there is, and the ways out.
     """
-    from suite.run.prepare import host_memory_bytes, model_config
+    from suite.run.prepare import host_memory_bytes
     from suite.stack.memory import device_memory_bytes, estimate, model_shape, require_fit
 
     base = manifest.model.base
@@ -200,7 +200,7 @@ def require_reference_fits(manifest: Manifest, candidate: Stack, packs: Packs) -
     if available is None:
         return
     need = estimate(
-        model_shape(model_config(candidate)),
+        model_shape(candidate.model_config),
         manifest.engine,
         manifest.hardware,
         rows_per_gemm=manifest.capture.rows_per_gemm,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from suite.errors import InvalidInput, MissingPrerequisite
 from suite.image.engine import connected
@@ -19,7 +22,7 @@ from suite.runtime.docker import DockerRuntime
 from suite.runtime.interface import Runtime
 from suite.runtime.process import ProcessRuntime, find_interpreter
 from suite.stack.capabilities import Capabilities, kept
-from suite.stack.known_bad import findings
+from suite.stack.known_bad import Finding, findings
 from suite.workload.rendered import Rendered
 
 
@@ -37,6 +40,12 @@ class Stack:
     def label(self) -> str:
         """Short name for progress lines and tables."""
         return self.manifest.name
+
+    @property
+    def model_config(self) -> dict[str, Any]:
+        """The parsed `config.json` of the checkpoint."""
+        value: dict[str, Any] = json.loads((self.model_folder / "config.json").read_text())
+        return value
 
 
 def prepare_stack(
@@ -58,7 +67,7 @@ def prepare_stack(
     """
     manifest = load_manifest(path)
     require_complete(manifest)
-    refuse_known_bad(manifest, observer, home=home)
+    told = refuse_known_bad(manifest, observer, home=home)
     runtime = start_runtime(manifest, home=home, root=root, observer=observer, cancelled=cancelled)
     resolved = resolve(
         manifest,
@@ -68,25 +77,44 @@ def prepare_stack(
         built=None if isinstance(runtime, ProcessRuntime) else locked(runtime.image.facts),
     )
     observer.phase("")
-    return Stack(
+    stack = Stack(
         manifest=manifest,
         lock=resolved.lock,
         rendered=resolved.rendered,
         model_folder=resolved.model_folder,
         runtime=runtime,
     )
+    refuse_known_bad(manifest, observer, home=home, config=stack.model_config, told=told)
+    return stack
 
 
-def refuse_known_bad(manifest: Manifest, observer: Observer, *, home: Path) -> None:
-    """Refuse combinations that are known to give no valid result; warn of doubtful ones.
+def refuse_known_bad(
+    manifest: Manifest,
+    observer: Observer,
+    *,
+    home: Path,
+    config: Mapping[str, Any] | None = None,
+    told: Collection[Finding] = (),
+) -> tuple[Finding, ...]:
+    """Refuse combinations that are known to give no valid result; warn of doubtful ones that were not `told` before.
+
+    Args:
+        manifest: The stack.
+        observer: Hears the warnings.
+        home: The state folder.
+        config: As for `findings`, once the model is at hand.
+        told: What an earlier call returned.
 
     Raises:
         InvalidInput: the first refusal.
     """
-    for finding in findings(manifest, rules=rules_of(manifest, home=home)):
+    found = findings(manifest, config=config, rules=rules_of(manifest, home=home))
+    for finding in found:
         if finding.severity == "refuse":
             raise InvalidInput(finding.message, where=f"{manifest.name}: {finding.key}", hint=f"change {finding.key}")
-        observer.warn(f"{manifest.name}: {finding.key}: {finding.message}")
+        if finding not in told:
+            observer.warn(f"{manifest.name}: {finding.key}: {finding.message}")
+    return found
 
 
 def rules_of(manifest: Manifest, *, home: Path) -> Capabilities | None:

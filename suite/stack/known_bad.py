@@ -7,9 +7,9 @@ itself, and what really ran is read back from the workers. This list only saves 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from suite.manifest.lock import LockedCapture, LockedModel
 from suite.manifest.schema import Capture
@@ -44,13 +44,13 @@ class Finding:
 
 
 def findings(
-    stack: Stack, *, num_attention_heads: int | None = None, rules: Capabilities | None = None
+    stack: Stack, *, config: Mapping[str, Any] | None = None, rules: Capabilities | None = None
 ) -> tuple[Finding, ...]:
     """Every known trap in `stack`, the refusals first.
 
     Args:
         stack: A manifest or a lock.
-        num_attention_heads: From the model's configuration, where it is at hand; needed to judge tensor parallelism.
+        config: The parsed `config.json` of the model, where it is at hand; needed to judge heads and windows.
         rules: What the image itself says of backends and KV caches, where it was asked; the list's own knowledge of
             them stands in only where it was not.
     """
@@ -58,8 +58,9 @@ def findings(
         *_capture(stack),
         *_cpu(stack),
         *_attention(stack, rules),
-        *_parallel(stack, num_attention_heads),
+        *_parallel(stack),
         *_versions(stack),
+        *_model(stack, {} if config is None else config.get("text_config", config)),
     ]
     return tuple(sorted(found, key=lambda finding: finding.severity != "refuse"))
 
@@ -158,17 +159,39 @@ def _flash_attention(stack: Stack, dtype: str) -> Iterator[Finding]:
         yield _refuse("engine.flash_attn_version", f"an fp8 cache on {sm} needs FlashAttention {needed}, not {version}")
 
 
-def _parallel(stack: Stack, num_attention_heads: int | None) -> Iterator[Finding]:
-    engine = stack.engine
-    if engine.pipeline_parallel_size > 1:
+def _parallel(stack: Stack) -> Iterator[Finding]:
+    if stack.engine.pipeline_parallel_size > 1:
         yield _refuse(
             "engine.pipeline_parallel_size", "stages before the last have no final hidden states: nothing to capture"
         )
-    if num_attention_heads is not None and num_attention_heads % engine.tensor_parallel_size:
+
+
+def _model(stack: Stack, text: Mapping[str, Any]) -> Iterator[Finding]:
+    engine, heads = stack.engine, text.get("num_attention_heads")
+    if isinstance(heads, int) and heads % engine.tensor_parallel_size:
         yield _refuse(
             "engine.tensor_parallel_size",
-            f"{num_attention_heads} attention heads do not divide by {engine.tensor_parallel_size}",
+            f"{heads} attention heads do not divide by {engine.tensor_parallel_size}",
         )
+    if stack.hardware.kind != "cuda" or vllm_version(stack) != (0, 25) or not _has_windows(text):
+        return
+    if engine.attention_backend == "FLASHINFER" and stack.hardware.architecture == "9.0":
+        yield _refuse(
+            "engine.attention_backend", "vLLM 0.25 refuses FLASHINFER on SM90 for a model whose layers have windows"
+        )
+    if engine.kv_cache_dtype == "int4_per_token_head":
+        yield _warn(
+            "engine.kv_cache_dtype",
+            "for a model whose layers have windows vLLM 0.25.1 was seen not to start: its cache has a wrong shape",
+        )
+
+
+def _has_windows(text: Mapping[str, Any]) -> bool:
+    """Whether some layers see the last tokens only: the layers' own types count, else the window's presence."""
+    types = text.get("layer_types")
+    if isinstance(types, list):
+        return "sliding_attention" in types
+    return bool(text.get("sliding_window")) and text.get("use_sliding_window") is not False
 
 
 def _versions(stack: Stack) -> Iterator[Finding]:
@@ -177,8 +200,13 @@ def _versions(stack: Stack) -> Iterator[Finding]:
         return
     if version < _OLDEST_VLLM:
         yield _refuse("runtime", f"vLLM {version[0]}.{version[1]} is older than 0.25, the first that can be captured")
+    engine = stack.engine
+    e5m2_under_triton = (engine.attention_backend, engine.kv_cache_dtype) == ("TRITON_ATTN", "fp8_e5m2")
+    if e5m2_under_triton and stack.hardware.kind == "cuda" and version == (0, 25):
+        # Its layer asserts so, and its kernel reads any FP8 cache as the platform's own type.
+        yield _refuse("engine.kv_cache_dtype", "TRITON_ATTN of vLLM 0.25 takes an FP8 cache as fp8_e4m3 only")
     scheme = stack.model.weight_format if isinstance(stack.model, LockedModel) else stack.model.format
-    label = (scheme or stack.engine.quantization or "").lower()
+    label = (scheme or engine.quantization or "").lower()
     if ("bnb" in label or "bitsandbytes" in label) and version >= (0, 28):
         yield _warn("model", "vLLM 0.28 and later reject bitsandbytes checkpoints")
     if "quark" in label and version >= (0, 28):

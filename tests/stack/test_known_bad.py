@@ -94,8 +94,51 @@ def test_warned(tmp_path: Path, base: dict[str, Any], changes: dict[str, Any], k
 @pytest.mark.parametrize(("ranks", "refused"), [(1, False), (3, False), (2, True)])
 def test_ranks_divide_the_heads(tmp_path: Path, ranks: int, refused: bool) -> None:
     stack = manifest(tmp_path, CPU, engine__tensor_parallel_size=ranks)
-    assert bool(findings(stack, num_attention_heads=9)) is refused
+    assert bool(findings(stack, config={"num_attention_heads": 9})) is refused
     assert findings(stack) == ()
+
+
+WINDOWS = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 512}
+NO_WINDOWS = {"layer_types": ["full_attention"], "sliding_window": 512}
+UNUSED = {"sliding_window": 4096, "use_sliding_window": False}
+
+
+@pytest.mark.parametrize(
+    ("config", "changes", "expected"),
+    [
+        (WINDOWS, {"engine__attention_backend": "FLASHINFER"}, [("refuse", "engine.attention_backend")]),
+        (
+            {"text_config": WINDOWS},
+            {"engine__attention_backend": "FLASHINFER"},
+            [("refuse", "engine.attention_backend")],
+        ),
+        (
+            {"sliding_window": 512},
+            {"engine__attention_backend": "FLASHINFER"},
+            [("refuse", "engine.attention_backend")],
+        ),
+        (WINDOWS, {"engine__kv_cache_dtype": "int4_per_token_head"}, [("warn", "engine.kv_cache_dtype")]),
+        (WINDOWS, {"engine__kv_cache_dtype": "int8_per_token_head"}, []),
+        (NO_WINDOWS, {"engine__attention_backend": "FLASHINFER"}, []),
+        (UNUSED, {"engine__attention_backend": "FLASHINFER"}, []),
+        (WINDOWS, {"engine__attention_backend": "FLASHINFER", "runtime__image__vllm_version": "0.31.0"}, []),
+        (WINDOWS, {"engine__attention_backend": "FLASHINFER", **B200}, []),
+    ],
+)
+def test_layers_with_windows(
+    tmp_path: Path, config: dict[str, Any], changes: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
+    stack = manifest(tmp_path, CUDA, **({"runtime__image__vllm_version": "0.25.1"} | H200 | changes))
+    assert [(finding.severity, finding.key) for finding in findings(stack, config=config)] == expected
+    assert findings(stack) == ()
+
+
+def test_an_e5m2_cache_under_triton_needs_a_newer_engine(tmp_path: Path) -> None:
+    cache = {"engine__kv_cache_dtype": "fp8_e5m2", "engine__attention_backend": "TRITON_ATTN"}
+    old, new = (
+        findings(manifest(tmp_path, CUDA, **cache, runtime__image__vllm_version=text)) for text in ("0.25.1", "0.27.0")
+    )
+    assert ([finding.severity for finding in old], new) == (["refuse"], ())
 
 
 def test_locks_are_judged_like_manifests(tmp_path: Path) -> None:
@@ -117,4 +160,4 @@ def test_version(tmp_path: Path, text: str, version: tuple[int, int] | None) -> 
 
 
 def test_shipped_tp3_divides_smollm2() -> None:
-    assert findings(load_manifest(ROOT / "manifests/cpu-tp3.yaml"), num_attention_heads=9) == ()
+    assert findings(load_manifest(ROOT / "manifests/cpu-tp3.yaml"), config={"num_attention_heads": 9}) == ()
