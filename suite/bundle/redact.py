@@ -34,7 +34,9 @@ _ASSIGNED = re.compile(
 )
 _CREDENTIALS = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)[^/\s:@]{1,200}:[^/\s@]{1,200}@")
 _HOMES = re.compile(r"(?<![\w.-])/(?:home|Users)/[^/\s'\":;,)\]}]+|(?<![\w.-])/root(?=/)")
-_ADDRESS = re.compile(r"(?<=//)(?!127\.|0\.0\.0\.0)(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?=[:/\s]|$)")
+_ADDRESS = re.compile(
+    r"(?:(?<=//)|(?<=ip=)|(?<=addr=)|(?<=host=))(?!127\.|0\.0\.0\.0)(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?=[:/,;)\s]|$)"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

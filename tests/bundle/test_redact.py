@@ -24,6 +24,10 @@ PRIVATE = Private(home="/srv/people/ada", host="lab-node-7", user="ada", secrets
         ("file /srv/people/ada/models/x", "file ~/models/x"),
         ("file /home/bob/x and /Users/Eve/y, /root/z", "file ~/x and ~/y, ~/z"),
         ("on lab-node-7:8000 by ada", "on <host>:8000 by <user>"),
+        (
+            "master_addr=127.0.0.1, mq_connect_ip=10.1.2.3 (local), driver=580.159.3.4",
+            "master_addr=127.0.0.1, mq_connect_ip=<address> (local), driver=580.159.3.4",
+        ),
         ("init tcp://10.1.2.3:5000 and tcp://127.0.0.1:9", "init tcp://<address>:5000 and tcp://127.0.0.1:9"),
     ],
 )
