@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from suite.branch.schema import BRANCHES_NAME
 from suite.bundle.arbiter import ARBITER_NAME, check_arbiter, read_arbiter
 from suite.bundle.band import member_of
 from suite.bundle.branches import check_branches, read_branches
+from suite.bundle.claims import require_same, require_same_value
 from suite.bundle.derive import contrast
 from suite.bundle.evidence import check_evidence
 from suite.bundle.own_manifest import MANIFEST_NAME, check_manifest
@@ -174,19 +174,19 @@ class _Verification:
         record = self.bundle.record
         self.lock, self.reference_lock = self.bundle.lock(), self.bundle.lock("reference-lock.json")
         evidence = record.evidence
-        _same("name", record.name, self.lock.name, where="lock.json")
-        _same("digest", record.lock_digest, self.lock.digest, where="lock.json")
-        _same("digest", record.reference_lock_digest, self.reference_lock.digest, where="reference-lock.json")
+        require_same("name", record.name, self.lock.name, where="lock.json")
+        require_same("digest", record.lock_digest, self.lock.digest, where="lock.json")
+        require_same("digest", record.reference_lock_digest, self.reference_lock.digest, where="reference-lock.json")
         for name, lock, side in (
             ("lock.json", self.lock, evidence.candidate),
             ("reference-lock.json", self.reference_lock, evidence.reference),
         ):
-            _same("capture digest", side.capture_digest, lock.capture_digest, where=name)
-            _same("capture path", side.path, lock.capture.path, where=name)
+            require_same("capture digest", side.capture_digest, lock.capture_digest, where=name)
+            require_same("capture path", side.path, lock.capture.path, where=name)
             bounds = list(chain.from_iterable(lock.capture.ranges))
             if any(a > b for a, b in pairwise([0, *bounds, lock.workload.num_tokens])):
                 raise VerificationFailed("its capture ranges are not sorted and disjoint", where=name)
-        _same(
+        require_same(
             "tokens_sha256",
             self.lock.workload.tokens_sha256,
             self.reference_lock.workload.tokens_sha256,
@@ -200,7 +200,7 @@ class _Verification:
             ("receipt.json", record.evidence.candidate),
             ("reference-receipt.json", record.evidence.reference),
         ):
-            _same("SHA-256", side.receipt_sha256, record.files[name], where=name)
+            require_same("SHA-256", side.receipt_sha256, record.files[name], where=name)
             receipt = self.bundle.json_object(name)
             requested, effective = receipt.get("requested"), receipt.get("effective")
             if not isinstance(requested, dict) or not isinstance(effective, dict):
@@ -238,7 +238,7 @@ class _Verification:
             candidate_receipt=self.bundle.json_object("receipt.json"),
         )
         for name in ("factors", "consequent", "causal_claim"):
-            _same_value(name, getattr(record, name), getattr(stacks, name))
+            require_same_value(name, getattr(record, name), getattr(stacks, name))
         names = ", ".join(factor.key for factor in record.factors) or "none: the same stack again"
         return f"factors: {names}"
 
@@ -247,15 +247,15 @@ class _Verification:
         facts, lock, evidence = self.ledger.facts, self.lock, self.bundle.record.evidence
         check_ledger(self.ledger)
         where = "ledger.parquet"
-        _same("tokens_sha256", lock.workload.tokens_sha256, facts.tokens_sha256, where=where)
-        _same("num_tokens", lock.workload.num_tokens, facts.num_tokens, where=where)
-        _same("path", lock.capture.path, facts.path, where=where)
+        require_same("tokens_sha256", lock.workload.tokens_sha256, facts.tokens_sha256, where=where)
+        require_same("num_tokens", lock.workload.num_tokens, facts.num_tokens, where=where)
+        require_same("path", lock.capture.path, facts.path, where=where)
         for side, column in (("reference", "ref"), ("candidate", "cand")):
             named = getattr(evidence, side)
-            _same("dtype", named.dtype, getattr(facts, f"{column}_dtype"), where=where)
+            require_same("dtype", named.dtype, getattr(facts, f"{column}_dtype"), where=where)
             hashes = self.ledger.columns[f"{column}_row_sha256"]
-            _same(f"{side}'s rows_sha256", named.rows_sha256, sha256_bytes(hashes.tobytes()), where=where)
-            _same("number of probes", named.num_rows, self.ledger.num_rows, where=where)
+            require_same(f"{side}'s rows_sha256", named.rows_sha256, sha256_bytes(hashes.tobytes()), where=where)
+            require_same("number of probes", named.num_rows, self.ledger.num_rows, where=where)
         capture = lock.capture
         expected = probe_positions(
             path=capture.path, stride=capture.stride, ranges=capture.ranges, num_tokens=facts.num_tokens
@@ -272,8 +272,8 @@ class _Verification:
     def check_headlines(self) -> str:
         record = self.bundle.record
         headlines = summarise(self.ledger)
-        _same_value("headlines", record.headlines, headlines)
-        _same_value("off_policy", record.off_policy, headlines.off_policy)
+        require_same_value("headlines", record.headlines, headlines)
+        require_same_value("off_policy", record.off_policy, headlines.off_policy)
         if headlines.invalid_rows:
             raise VerificationFailed(f"{headlines.invalid_rows} rows are not finite; such a run is no result")
         return f"{headlines.flips} flips of {headlines.n} probes and all other headlines follow from the ledger"
@@ -286,7 +286,9 @@ class _Verification:
         known = int((ids >= 0).sum())
         if known < facts.num_tokens:
             raise NotDone(f"the ledger holds {known:,} of {facts.num_tokens:,} token ids; the rest is not at hand")
-        _same("tokens_sha256", self.lock.workload.tokens_sha256, tokens_sha256(map(int, ids)), where="ledger.parquet")
+        require_same(
+            "tokens_sha256", self.lock.workload.tokens_sha256, tokens_sha256(map(int, ids)), where="ledger.parquet"
+        )
         return "the ledger's token ids are the workload's"
 
     def check_floor(self) -> str:
@@ -298,12 +300,12 @@ class _Verification:
             raise VerificationFailed(first_problem(error), where=where) from error
         side = self.bundle.record.evidence.candidate
         start = repeats.starts[0]
-        _same("capture_digest", side.capture_digest, repeats.capture_digest, where=where)
+        require_same("capture_digest", side.capture_digest, repeats.capture_digest, where=where)
         for key in ("start", "rows_sha256", "index_sha256", "receipt_sha256"):
-            _same(f"the first start's {key}", getattr(side, key), getattr(start, key), where=where)
-        _same("number of probes", self.ledger.num_rows, start.n, where=where)
+            require_same(f"the first start's {key}", getattr(side, key), getattr(start, key), where=where)
+        require_same("number of probes", self.ledger.num_rows, start.n, where=where)
         self._check_repeat_flips(repeats)
-        _same_value("repeat_floor", self.bundle.record.repeat_floor, floor_of(repeats))
+        require_same_value("repeat_floor", self.bundle.record.repeat_floor, floor_of(repeats))
         return self.bundle.record.repeat_floor.text()
 
     def _check_repeat_flips(self, repeats: Repeats) -> None:
@@ -337,10 +339,10 @@ class _Verification:
 
     def _check_member(self, member: BandMember, folder: Path) -> None:
         other = open_bundle(folder)
-        _same_value(f"band member {member.name}", member, member_of(other))
-        _same("role", "band", other.lock().role, where=member.bundle)
+        require_same_value(f"band member {member.name}", member, member_of(other))
+        require_same("role", "band", other.lock().role, where=member.bundle)
         rows = other.record.evidence.reference.rows_sha256
-        _same("reference rows", self.bundle.record.evidence.reference.rows_sha256, rows, where=member.bundle)
+        require_same("reference rows", self.bundle.record.evidence.reference.rows_sha256, rows, where=member.bundle)
 
     def check_arbiter(self) -> str:
         record = read_arbiter(self.bundle)
@@ -402,37 +404,3 @@ def _statement_names(found: set[str]) -> set[str]:
     from suite.signing.folder import STATEMENT_NAMES
 
     return found.intersection(STATEMENT_NAMES)
-
-
-def _same(what: str, claimed: object, found: object, *, where: str) -> None:
-    if claimed != found:
-        raise VerificationFailed(f"{what}: the bundle claims {claimed}, found {found}", where=where)
-
-
-def _same_value(what: str, claimed: Any, found: Any) -> None:
-    """Compare two records, naming the first key that differs."""
-    difference = _first_difference(_plain(claimed), _plain(found), what)
-    if difference:
-        key, ours, theirs = difference
-        raise VerificationFailed(f"{key}: the bundle claims {ours}, recomputed {theirs}", where=RECORD_NAME)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
-
-
-def _first_difference(ours: Any, theirs: Any, key: str) -> tuple[str, Any, Any] | None:
-    if isinstance(ours, dict) and isinstance(theirs, dict) and ours.keys() == theirs.keys():
-        pairs = ((ours[name], theirs[name], f"{key}.{name}") for name in ours)
-    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        pairs = ((a, b, f"{key}[{i}]") for i, (a, b) in enumerate(zip(ours, theirs, strict=True)))
-    else:
-        return None if ours == theirs and type(ours) is type(theirs) else (key, _short(ours), _short(theirs))
-    return next((found for a, b, name in pairs if (found := _first_difference(a, b, name))), None)
-
-
-def _short(value: Any) -> str:
-    text = ascii(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -219,8 +219,8 @@ def _of_target(target: Path, given: _Plan, *, quiet: bool) -> ReplaysRecord:
     from suite.cli.progress import Progress
     from suite.manifest.schema import Replay
     from suite.run.captures import Store
-    from suite.run.replays import plan_of, replay_stacks, stack_at_hand
-    from suite.run.stack import prepare_stack
+    from suite.run.replays import plan_of, replay_stacks
+    from suite.run.stack import prepare_stack, stack_at_hand
     from suite.stack.home import require_writable, suite_home
 
     if target.is_dir():
@@ -239,7 +239,7 @@ def _of_target(target: Path, given: _Plan, *, quiet: bool) -> ReplaysRecord:
         plan = _merged(plan_of(stack.lock.replay or Replay(settings=("measure",))), given)
         sides: dict[Side, Stack] = {"candidate": stack}
         if (file := stack.manifest.reference_file) is not None:
-            reference = stack_at_hand(file, store=store, root=Path.cwd(), observer=observer, cancelled=cancelled)
+            reference = stack_at_hand(file, home=home, root=Path.cwd(), observer=observer, cancelled=cancelled)
             if reference is not None:
                 sides["reference"] = reference
         return replay_stacks(plan, sides, store=store, observer=observer, cancelled=cancelled)

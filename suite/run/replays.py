@@ -11,11 +11,8 @@ from typing import Any
 
 from suite.errors import InvalidInput, MissingPrerequisite, RunFailed
 from suite.files import canonical_json, sha256_bytes, write_atomic
-from suite.manifest.load import load_manifest
 from suite.manifest.lock import Lock
 from suite.manifest.schema import Replay
-from suite.model.ensure import find_model
-from suite.model.source import source_of
 from suite.model.store import only_process
 from suite.observer import Observer
 from suite.replay.conversation import Setting
@@ -28,7 +25,7 @@ from suite.replay.world import follow
 from suite.run.answering import Answerer, Prompt, answering, answering_lock
 from suite.run.captures import Store
 from suite.run.reference import Reference
-from suite.run.stack import Stack, prepare_stack
+from suite.run.stack import Stack, stack_at_hand
 from suite.runtime.staging import agent_digest
 from suite.workload.session import Session, load_session
 from suite.workload.tokenizer import Tokenizer, load_tokenizer
@@ -127,34 +124,11 @@ def replay_in_run(
     assert stack.lock.replay is not None
     sides: dict[Side, Stack] = {"candidate": stack}
     other = reference.stack or stack_at_hand(
-        reference.file, store=store, root=root, observer=observer, cancelled=cancelled
+        reference.file, home=store.home, root=root, observer=observer, cancelled=cancelled
     )
     if other is not None:
         sides["reference"] = other
     return replay_stacks(plan_of(stack.lock.replay), sides, store=store, observer=observer, cancelled=cancelled)
-
-
-def stack_at_hand(
-    file: Path, *, store: Store, root: Path, observer: Observer, cancelled: threading.Event
-) -> Stack | None:
-    """A reference as a stack of this machine, if its model is here already: nothing is fetched for a replay.
-
-    Args:
-        file: Its manifest.
-        store: Its home holds the models.
-        root: Where a local `.venv-vllm` is looked for.
-        observer: Told why not.
-        cancelled: Stops its engine when set.
-    """
-    manifest = load_manifest(file)
-    if find_model(source_of(manifest.model, manifest=file), home=store.home) is None:
-        observer.warn(f"the model of {manifest.name} is not here: only the candidate is replayed")
-        return None
-    try:
-        return prepare_stack(file, home=store.home, root=root, observer=observer, cancelled=cancelled)
-    except MissingPrerequisite as error:
-        observer.warn(f"{manifest.name} cannot be started here, only the candidate is replayed: {error.message}")
-        return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,6 +17,8 @@ from suite.manifest.load import load_manifest
 from suite.manifest.lock import Lock, require_complete
 from suite.manifest.resolve import resolve
 from suite.manifest.schema import Manifest
+from suite.model.ensure import find_model
+from suite.model.source import source_of
 from suite.observer import Observer
 from suite.runtime.docker import DockerRuntime
 from suite.runtime.interface import Runtime
@@ -86,6 +88,29 @@ def prepare_stack(
     )
     refuse_known_bad(manifest, observer, home=home, config=stack.model_config, told=told)
     return stack
+
+
+def stack_at_hand(
+    file: Path, *, home: Path, root: Path, observer: Observer, cancelled: threading.Event
+) -> Stack | None:
+    """A reference as a stack of this machine, if its model is here already: nothing is fetched for it.
+
+    Args:
+        file: Its manifest.
+        home: The state folder; models lie below it.
+        root: Where a local `.venv-vllm` is looked for.
+        observer: Told why not.
+        cancelled: Stops its engine when set.
+    """
+    manifest = load_manifest(file)
+    if find_model(source_of(manifest.model, manifest=file), home=home) is None:
+        observer.warn(f"the model of {manifest.name} is not here: only the candidate is asked")
+        return None
+    try:
+        return prepare_stack(file, home=home, root=root, observer=observer, cancelled=cancelled)
+    except MissingPrerequisite as error:
+        observer.warn(f"{manifest.name} cannot be started here, only the candidate is asked: {error.message}")
+        return None
 
 
 def refuse_known_bad(

@@ -9,7 +9,8 @@ from tabulate import tabulate
 from suite.branch.show import summary_line
 from suite.bundle.read import Bundle, open_bundle
 from suite.replay.table import survival_line
-from suite.run.execute import Measured, RunReport
+from suite.run.bundling import Measured
+from suite.run.execute import RunReport
 from suite.score.summary import Headlines
 
 _HEADERS = ("stack", "factor", "flips", "tied", "<0.5", "<0.9", "confident", "mean KL", "rounding", "repeat floor")
