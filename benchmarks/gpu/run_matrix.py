@@ -4,6 +4,10 @@
 
 Stacks run in the order given, a few at a time: after each batch its bundles are packed into DIR, so that a call that
 is cut off loses one batch at most, and the same command goes on where it stopped. Raw captures stay on the host.
+
+The first engine of a fresh host compiles FlashInfer's sampler, and all others wait for it (190 s seen): begin with one
+short stack while models are fetched. On a host of several cards CUDA_VISIBLE_DEVICES lets two such commands share one
+state folder.
 """
 
 from __future__ import annotations
