@@ -45,8 +45,18 @@ class Stack:
 
     @property
     def model_config(self) -> dict[str, Any]:
-        """The parsed `config.json` of the checkpoint."""
-        value: dict[str, Any] = json.loads((self.model_folder / "config.json").read_text())
+        """The parsed `config.json` of the checkpoint.
+
+        Raises:
+            InvalidInput: it is absent, or no JSON object.
+        """
+        path = self.model_folder / "config.json"
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"cannot be read: {error}", where=str(path), hint="fetch the model again") from error
+        if not isinstance(value, dict):
+            raise InvalidInput("is no JSON object", where=str(path), hint="fetch the model again")
         return value
 
 

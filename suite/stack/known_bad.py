@@ -60,7 +60,7 @@ def findings(
         *_attention(stack, rules),
         *_parallel(stack),
         *_versions(stack),
-        *_model(stack, {} if config is None else config.get("text_config", config)),
+        *_model(stack, _text_of(config or {})),
     ]
     return tuple(sorted(found, key=lambda finding: finding.severity != "refuse"))
 
@@ -184,6 +184,11 @@ def _model(stack: Stack, text: Mapping[str, Any]) -> Iterator[Finding]:
             "engine.kv_cache_dtype",
             "for a model whose layers have windows vLLM 0.25.1 was seen not to start: its cache has a wrong shape",
         )
+
+
+def _text_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    text = config.get("text_config")
+    return text if isinstance(text, Mapping) else config
 
 
 def _has_windows(text: Mapping[str, Any]) -> bool:

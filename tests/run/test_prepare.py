@@ -127,3 +127,9 @@ def test_a_state_folder_that_cannot_be_written(root, monkeypatch, home):
 def test_a_state_folder_that_no_search_path_can_hold(root, monkeypatch, tmp_path):
     monkeypatch.setenv("SUITE_HOME", str(tmp_path / "a:b"))
     refused(InvalidInput, "the path holds ':'", root / "manifests" / "small-bf16.yaml")
+
+
+def test_ranks_that_do_not_divide_the_heads_of_the_model(root, smollm2):
+    path = write_manifest(root, "two", smollm2, **{"engine.tensor_parallel_size": 2})
+    error = refused(InvalidInput, "9 attention heads do not divide by 2", path)
+    assert (error.where, error.hint) == ("two: engine.tensor_parallel_size", "change engine.tensor_parallel_size")

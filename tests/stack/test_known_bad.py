@@ -120,6 +120,7 @@ UNUSED = {"sliding_window": 4096, "use_sliding_window": False}
         (WINDOWS, {"engine__kv_cache_dtype": "int4_per_token_head"}, [("warn", "engine.kv_cache_dtype")]),
         (WINDOWS, {"engine__kv_cache_dtype": "int8_per_token_head"}, []),
         (NO_WINDOWS, {"engine__attention_backend": "FLASHINFER"}, []),
+        ({"text_config": None, "num_attention_heads": "many", "layer_types": 3}, {}, []),
         (UNUSED, {"engine__attention_backend": "FLASHINFER"}, []),
         (WINDOWS, {"engine__attention_backend": "FLASHINFER", "runtime__image__vllm_version": "0.31.0"}, []),
         (WINDOWS, {"engine__attention_backend": "FLASHINFER", **B200}, []),
