@@ -191,6 +191,9 @@ def check(results: Path, since: str | None, names_only: bool, by_maintainer: boo
         raise VerificationFailed(
             f"{len(report.problems)} things in it may not be", where=str(results), hint="see docs/community.md"
         )
+    if not names_only:
+        # Standard output is the list of additions.
+        click.echo(f"{report.num_results} results hold together", err=True)
 
 
 def _notice(

@@ -149,4 +149,5 @@ def test_a_check_prints_additions_and_fails_on_the_rest(repository):
     assert value["added"] == [f"submissions/{given.name}"]
     assert [problem["where"] for problem in value["problems"]] == ["index.json"]
     run("index")
-    assert run("check", "--since", "main") == f"submissions/{given.name}\n"
+    done = CliRunner().invoke(cli, ["result", "check", "--since", "main"])
+    assert (done.stdout, done.stderr) == (f"submissions/{given.name}\n", "2 results hold together\n")
