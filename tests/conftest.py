@@ -48,7 +48,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class WholeFiles(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
-            return "containers" if "mark.container" in (config.rootpath / file).read_text() else file
+            path = config.rootpath / file
+            return "containers" if path.is_file() and "mark.container" in path.read_text() else file
 
     return WholeFiles(config, log)
 

@@ -44,8 +44,8 @@ def check_pins(lock: Lock, packages: Mapping[str, str], *, where: str) -> None:
             raise VerificationFailed(f"{name}: the lock pins {pinned}, the receipt names {found!a}", where=where)
 
 
-def check_sbom(data: bytes, packages: Mapping[str, str]) -> str:
-    """Check an SBOM against the candidate's receipt; returns one line on what holds.
+def check_sbom(data: bytes, packages: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Check an SBOM against the candidate's receipt; returns one line on what holds, and what the SBOM lacks.
 
     Packages that the SBOM lacks are named, and no failure: it lists one environment, and an engine may lie in another.
 
@@ -63,7 +63,10 @@ def check_sbom(data: bytes, packages: Mapping[str, str]) -> str:
             raise VerificationFailed(f"{name}: the receipt names {version!a}, the SBOM {theirs!a}", where=SBOM_NAME)
     absent = sorted(packages.keys() - listed.keys())
     told = f"; not in the SBOM: {', '.join(absent)}" if absent else ""
-    return f"{len(packages) - len(absent)} of {len(packages)} packages of the receipt stand in the SBOM alike{told}"
+    return (
+        f"{len(packages) - len(absent)} of {len(packages)} packages of the receipt stand in the SBOM alike{told}",
+        absent,
+    )
 
 
 def _named(receipt: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -35,7 +35,8 @@ _ASSIGNED = re.compile(
 _CREDENTIALS = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)[^/\s:@]{1,200}:[^/\s@]{1,200}@")
 _HOMES = re.compile(r"(?<![\w.-])/(?:home|Users)/[^/\s'\":;,)\]}]+|(?<![\w.-])/root(?=/)")
 _ADDRESS = re.compile(
-    r"(?:(?<=//)|(?<=ip=)|(?<=addr=)|(?<=host=))(?!127\.|0\.0\.0\.0)(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?=[:/,;)\s]|$)"
+    r"((?:\b|_)(?i:ip|addrs?|address|host)['\"]?\s?[=:]\s?['\"]?|//)"
+    r"(?!127\.|0\.0\.0\.0)(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9.]*[0-9])"
 )
 
 
@@ -83,7 +84,7 @@ def redact(text: str, private: Private) -> str:
     if len(private.home) > 1:
         text = re.sub(rf"{re.escape(private.home)}(?=/|\b|$)", "~", text)
     text = _HOMES.sub("~", text)
-    text = _ADDRESS.sub("<address>", text)
+    text = _ADDRESS.sub(r"\1<address>", text)
     for word, label in ((private.host, "<host>"), (private.user, "<user>")):
         if len(word) >= 3 and word not in ("root", "localhost"):
             text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", label, text)

@@ -227,7 +227,10 @@ class _Verification:
             raise NotDone("the receipt names no package")
         if SBOM_NAME not in self.bundle.record.files:
             raise NotDone(f"there is no SBOM; {len(packages)} packages of the receipt agree with the lock's pins")
-        return check_sbom(self.bundle.read(SBOM_NAME), packages)
+        told, absent = check_sbom(self.bundle.read(SBOM_NAME), packages)
+        if absent:
+            raise NotDone(told)
+        return told
 
     def check_factors(self) -> str:
         record = self.bundle.record

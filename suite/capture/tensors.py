@@ -22,6 +22,7 @@ from suite.errors import InvalidInput, VerificationFailed
 from suite.files import strict_json, write_atomic
 
 _HEADER_LIMIT_BYTES = 1 << 20
+_MOST_DIMENSIONS = 8
 _DTYPES: dict[str, np.dtype[Any]] = {
     "BF16": np.dtype("<u2"),
     "F16": np.dtype("<f2"),
@@ -128,6 +129,8 @@ def tensor_entries(header: Mapping[str, Any], *, base: int) -> dict[str, TensorE
             continue
         start, stop = item["data_offsets"]
         shape = tuple(item["shape"])
+        if len(shape) > _MOST_DIMENSIONS:
+            raise ValueError(f"the tensor {name!a} has {len(shape):,} dimensions")
         numbers = (start, stop, *shape)
         if not all(type(number) is int and 0 <= number < 1 << 48 for number in numbers):
             raise ValueError(f"the tensor {name!a} has an impossible size")

@@ -216,7 +216,7 @@ class StackClaims:
             return "the bundle has no SBOM"
         told = receipt_packages(self.candidate.receipt, where=self.candidate.receipt_file)
         with _coded("sbom-contradicts-receipt", "the list is of another stack"):
-            return check_sbom(self.bundle.read(SBOM_NAME), told)
+            return check_sbom(self.bundle.read(SBOM_NAME), told)[0]
 
 
 @contextmanager

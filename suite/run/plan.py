@@ -135,6 +135,8 @@ def _to_fetch(source: Source) -> str:
 def _measure(stack: Stack, store: Store, starts: int, notes: list[str]) -> StackPlan:
     lock = stack.lock
     shape = model_shape(stack.model_config)
+    told = findings(stack.manifest, config=stack.model_config, rules=rules_of(stack.manifest, home=store.home))
+    notes = list(dict.fromkeys([*notes, *(f"{f.key}: {f.message}" for f in told if f.severity == "warn")]))
     stored = tuple(k for k in range(starts) if store.find(lock.capture_digest, k) is not None)
     missing = tuple(k for k in range(starts) if k not in stored)
     need = estimate(

@@ -53,7 +53,7 @@ class Stack:
         path = self.model_folder / "config.json"
         try:
             value = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise InvalidInput(f"cannot be read: {error}", where=str(path), hint="fetch the model again") from error
         if not isinstance(value, dict):
             raise InvalidInput("is no JSON object", where=str(path), hint="fetch the model again")
@@ -174,7 +174,7 @@ def start_runtime(
     if manifest.runtime.kind == "process":
         python = find_interpreter(manifest.runtime.python, os.environ, root)
         runtime = ProcessRuntime(python, home=home, cancelled=cancelled)
-        what, where, hint = "interpreter", str(python), "run `make vllm`, or name an interpreter with that version"
+        what, where, hint = "interpreter", str(python), _interpreter_hint(manifest)
     else:
         with connected() as engine:
             image = ensure_image(manifest, engine=engine, home=home, observer=observer)
@@ -182,6 +182,12 @@ def start_runtime(
         what, where, hint = "image", image.image_id, "correct runtime.packages, or name an image with that version"
     _require_packages(manifest, runtime.packages(), what, where=where, hint=hint)
     return runtime
+
+
+def _interpreter_hint(manifest: Manifest) -> str:
+    """`make vllm` makes the CPU stack only."""
+    name = "name an interpreter with that version (SUITE_VLLM_PYTHON)"
+    return f"run `make vllm`, or {name}" if manifest.hardware.kind == "cpu" else f"{name}, on a machine with the GPU"
 
 
 def _require_packages(manifest: Manifest, found: dict[str, str], what: str, *, where: str, hint: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Literal, Self
@@ -54,6 +56,21 @@ class StackSpeed(_Strict):
         return self
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rate:
+    """Tokens a second over the rounds of one stack."""
+
+    lowest: float
+    median: float
+    highest: float
+
+
+def rate_of(rates: Iterable[float]) -> Rate | None:
+    """The spread of some rounds; None where there are none."""
+    found = sorted(rates)
+    return Rate(lowest=found[0], median=median(found), highest=found[-1]) if found else None
+
+
 class Speeds(_Strict):
     """One table: stacks of one GPU and model, one request at a time, the same prompt."""
 
@@ -87,15 +104,13 @@ class Speeds(_Strict):
         """The fewest that any stack has."""
         return min((len(stack.rounds) for stack in self.stacks if stack.rounds), default=0)
 
-    def prefill(self, stack: StackSpeed) -> float | None:
-        """Median of prompt tokens a second; None where it did not run."""
-        return median(self.prompt_tokens / one.prefill_seconds for one in stack.rounds) if stack.rounds else None
+    def prefill(self, stack: StackSpeed) -> Rate | None:
+        """Prompt tokens a second; None where it did not run."""
+        return rate_of(self.prompt_tokens / one.prefill_seconds for one in stack.rounds)
 
-    def decode(self, stack: StackSpeed) -> float | None:
-        """Median of tokens a second after the first; None where it did not run."""
-        if not stack.rounds:
-            return None
-        return median((self.decoded_tokens - 1) / one.decode_seconds for one in stack.rounds)
+    def decode(self, stack: StackSpeed) -> Rate | None:
+        """Tokens a second after the first; None where it did not run."""
+        return rate_of((self.decoded_tokens - 1) / one.decode_seconds for one in stack.rounds)
 
     def to_bytes(self) -> bytes:
         """The content of its file."""

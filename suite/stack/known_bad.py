@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 from suite.manifest.lock import LockedCapture, LockedModel
 from suite.manifest.schema import Capture
 from suite.stack.capabilities import Capabilities
+from suite.stack.memory import text_config
 from suite.stack.settings import StackSettings
 
 _PER_TOKEN_HEAD = ("int8_per_token_head", "int4_per_token_head", "fp8_per_token_head")
@@ -60,7 +61,7 @@ def findings(
         *_attention(stack, rules),
         *_parallel(stack),
         *_versions(stack),
-        *_model(stack, _text_of(config or {})),
+        *_model(stack, text_config(config or {})),
     ]
     return tuple(sorted(found, key=lambda finding: finding.severity != "refuse"))
 
@@ -168,7 +169,7 @@ def _parallel(stack: Stack) -> Iterator[Finding]:
 
 def _model(stack: Stack, text: Mapping[str, Any]) -> Iterator[Finding]:
     engine, heads = stack.engine, text.get("num_attention_heads")
-    if isinstance(heads, int) and heads % engine.tensor_parallel_size:
+    if type(heads) is int and heads % engine.tensor_parallel_size:
         yield _refuse(
             "engine.tensor_parallel_size",
             f"{heads} attention heads do not divide by {engine.tensor_parallel_size}",
@@ -184,11 +185,6 @@ def _model(stack: Stack, text: Mapping[str, Any]) -> Iterator[Finding]:
             "engine.kv_cache_dtype",
             "for a model whose layers have windows vLLM 0.25.1 was seen not to start: its cache has a wrong shape",
         )
-
-
-def _text_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    text = config.get("text_config")
-    return text if isinstance(text, Mapping) else config
 
 
 def _has_windows(text: Mapping[str, Any]) -> bool:

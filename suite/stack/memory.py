@@ -89,13 +89,19 @@ class MemoryEstimate:
         return self.device_weights_bytes + self.kv_cache_bytes + self.logits_bytes + self.working_bytes
 
 
+def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part of a parsed `config.json` that describes the language model: all of it, or its `text_config`."""
+    text = config.get("text_config")
+    return text if isinstance(text, Mapping) else config
+
+
 def model_shape(config: Mapping[str, Any]) -> ModelShape:
     """Read the sizes from a parsed `config.json` (multimodal: its `text_config`).
 
     Raises:
         InvalidInput: a size is absent or not a positive whole number.
     """
-    text = config.get("text_config", config)
+    text = text_config(config)
 
     def size(key: str, default: int | None = None) -> int:
         value = text.get(key, default)

@@ -28,6 +28,10 @@ PRIVATE = Private(home="/srv/people/ada", host="lab-node-7", user="ada", secrets
             "master_addr=127.0.0.1, mq_connect_ip=10.1.2.3 (local), driver=580.159.3.4",
             "master_addr=127.0.0.1, mq_connect_ip=<address> (local), driver=580.159.3.4",
         ),
+        (
+            "VLLM_HOST_IP=10.1.2.3 host='10.1.2.4' ip: 10.1.2.5, pip=24.0.1.2, zip=1.2.3.4, at tcp://10.1.2.6.",
+            "VLLM_HOST_IP=<address> host='<address>' ip: <address>, pip=24.0.1.2, zip=1.2.3.4, at tcp://<address>.",
+        ),
         ("init tcp://10.1.2.3:5000 and tcp://127.0.0.1:9", "init tcp://<address>:5000 and tcp://127.0.0.1:9"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from suite.bundle.read import open_bundle
 from suite.errors import InvalidInput
 from suite.site import resources
-from suite.site.speeds import load_speeds, parse_speeds
+from suite.site.speeds import Rate, load_speeds, parse_speeds
 from tests.results.repository import Repository
 from tests.site.world import GUIDE, HOSTILE, built, table_of_bundles
 
@@ -37,7 +37,8 @@ def table(*stacks, **changes):
 def test_speeds_are_medians_of_the_rounds():
     speeds = parse_speeds(table(), where="x")
     (one,) = speeds.stacks
-    assert (speeds.prefill(one), speeds.decode(one)) == (4_000.0, 50.0)
+    assert speeds.prefill(one) == Rate(lowest=2_000.0, median=4_000.0, highest=8_000.0)
+    assert speeds.decode(one) == Rate(lowest=25.0, median=50.0, highest=100.0)
     assert (speeds.context_tokens, speeds.num_rounds) == (8_201, 3)
     assert parse_speeds(speeds.to_bytes(), where="x") == speeds
 
@@ -74,8 +75,10 @@ def test_the_guide_shows_speeds_beside_flips(tmp_path, monkeypatch):
     built(results, tmp_path / "out")
     html = (tmp_path / "out" / GUIDE).read_text(encoding="utf-8")
     section = html[html.index('id="speed-1"') :]
-    assert "4,000" in section
-    assert "50.0" in section
+    assert "4,000</span>" in section
+    assert "2,000 to 8,000" in section
+    assert "50.0</span>" in section
+    assert "25.0 to 100.0" in section
     assert "123,456" in section
     assert "5 of " in section  # flips of tiny-kv-int8
     assert "&lt;script&gt;document" in section
