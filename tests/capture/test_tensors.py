@@ -60,6 +60,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path_factory, cut):
             "x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
             "y": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
         },
+        {"x": {"dtype": "F32", "shape": [1 << 40] * 9, "data_offsets": [0, 4]}},
         ["x"],
     ],
 )
