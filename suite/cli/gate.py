@@ -70,6 +70,8 @@ def gate(
         click.echo(report.scope)
         for rule in report.rules:
             click.echo(f"{'pass' if rule.passed else 'FAIL'}  {rule.rule}: {rule.detail}")
+        if not limits.no_worse:
+            click.echo("      no-worse: not asked for, so not tested")
         click.echo(
             f"{report.new} is not worse than allowed"
             if report.passed

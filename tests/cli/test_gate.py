@@ -28,6 +28,7 @@ def test_a_worse_stack_gives_exit_code_1_and_every_verdict(folders):
     assert done.output.startswith("Scope: 191 probes")
     assert "FAIL  confident: 20 confident flips of 191" in done.output
     assert "pass  flips: 20 flips of 191" in done.output
+    assert "no-worse: not asked for, so not tested" in done.output
     assert "is worse than allowed: keep fp8-kv 2026-03-04T00:01:00Z" in done.output
 
 
@@ -36,6 +37,7 @@ def test_without_rules_the_paired_test_decides(folders):
     done = run(folders["bumped"], folders["old"])
     assert done.exit_code == 0
     assert "pass  no-worse" in done.output
+    assert "not tested" not in done.output
     same = run(folders["old"], folders["old"])
     assert same.exit_code == 0
     assert "(p 1)" in same.output
