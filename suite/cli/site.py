@@ -74,6 +74,11 @@ def build(
             f"{report.num_bundles:,} bundles, {report.num_files:,} files ({report.num_written:,} written, "
             f"{report.num_removed:,} removed), {report.size_bytes / 1e6:.1f} MB: {out / 'index.html'}"
         )
+        if not report.num_bundles:
+            where = ", ".join(map(str, results))
+            click.echo(
+                f"no bundle lies in {where}: a bundle is a folder RESULTS/STACK/STAMP with a bundle.json", err=True
+            )
         if report.num_unknown:
             click.echo(_told_unknown(report.num_unknown), err=True)
 

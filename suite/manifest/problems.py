@@ -15,10 +15,10 @@ class Place:
 
     file: Path
     line: int
-    """Counted from 1."""
+    """Counted from 1; 0 for a file that could not be read."""
 
     def __str__(self) -> str:
-        return f"{shown(self.file)}:{self.line}"
+        return f"{shown(self.file)}:{self.line}" if self.line else str(shown(self.file))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def parse_file(path: Path) -> Document:
             data = stream.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise _refusal(path, 1, f"cannot be read: {reason}") from error
+        raise _refusal(path, 0, f"cannot be read: {reason}{_nearest(path)}") from error
     if len(data) > MAX_FILE_BYTES:
         raise _refusal(path, 1, f"larger than {MAX_FILE_BYTES // 1024} KiB, the limit for a manifest")
     try:
@@ -83,6 +84,14 @@ def parse_text(text: str, file: Path) -> Document:
     except yaml.YAMLError as error:  # the reader's error for characters YAML forbids carries no mark
         raise _refusal(file, 1, f"not YAML: {str(error).splitlines()[0]}") from error
     return Document(value=value, places=builder.places)
+
+
+def _nearest(path: Path) -> str:
+    """The file that was probably meant, where a manifest of nearly that name lies beside it."""
+    if path.exists():
+        return ""
+    near = get_close_matches(path.name, [file.name for file in path.parent.glob("*.yaml")], n=1, cutoff=0.8)
+    return f"; the nearest there is {near[0]}" if near else ""
 
 
 def _refusal(file: Path, line: int, message: str) -> InvalidManifest:

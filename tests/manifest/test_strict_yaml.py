@@ -134,8 +134,13 @@ def test_not_utf8(tmp_path: Path) -> None:
 
 
 def test_absent_file(tmp_path: Path) -> None:
-    with pytest.raises(InvalidManifest, match="cannot be read"):
+    with pytest.raises(InvalidManifest, match=r"none\.yaml: cannot be read: No such file or directory$"):
         parse_file(tmp_path / "none.yaml")
+    (tmp_path / "cpu-kv-fp8.yaml").write_text("a: 1\n")
+    with pytest.raises(InvalidManifest, match=r"; the nearest there is cpu-kv-fp8\.yaml$"):
+        parse_file(tmp_path / "cpu-kv-fp9.yaml")
+    with pytest.raises(InvalidManifest, match=r"Is a directory$"):
+        parse_file(tmp_path)
 
 
 @given(st.text(max_size=200))
