@@ -86,7 +86,7 @@ def _check(file: Path, top: Path, loader: Loader) -> Checked:
     if manifest is not None:
         warnings += [f"missing: {key}: {why}" for key, why in sorted(manifest.missing.items())]
         for finding in findings(manifest):
-            (errors if finding.severity == "refuse" else warnings).append(f"{finding.key}: {finding.message}")
+            (errors if finding.severity == "refuse" else warnings).append(str(finding))
         if not manifest.workload_file.exists():
             warnings.append(f"workload.session: no such file yet: {manifest.workload.session}")
         if manifest.reference_file is not None:

@@ -99,8 +99,8 @@ def _found(reference: Manifest, store: Store) -> StackPlan | None:
 def _plan(manifest: Manifest, *, store: Store, root: Path, starts: int) -> StackPlan:
     rules = rules_of(manifest, home=store.home)
     bad = findings(manifest, rules=rules)
-    obstacles = [f"{f.key}: {f.message}" for f in bad if f.severity == "refuse"]
-    notes = [f"{f.key}: {f.message}" for f in bad if f.severity == "warn"]
+    obstacles = [str(f) for f in bad if f.severity == "refuse"]
+    notes = [str(f) for f in bad if f.severity == "warn"]
     obstacles += [f"{key} is unknown: {why}" for key, why in manifest.missing.items()]
     if rules is None and manifest.hardware.kind == "cuda":
         notes.append("its image was not asked which KV caches its backends take: `suite image capabilities MANIFEST`")
@@ -134,9 +134,10 @@ def _to_fetch(source: Source) -> str:
 
 def _measure(stack: Stack, store: Store, starts: int, notes: list[str]) -> StackPlan:
     lock = stack.lock
-    shape = model_shape(stack.model_config)
-    told = findings(stack.manifest, config=stack.model_config, rules=rules_of(stack.manifest, home=store.home))
-    notes = list(dict.fromkeys([*notes, *(f"{f.key}: {f.message}" for f in told if f.severity == "warn")]))
+    config = stack.model_config
+    shape = model_shape(config)
+    warned = map(str, findings(stack.manifest, config=config, rules=rules_of(stack.manifest, home=store.home)))
+    notes = list(dict.fromkeys([*notes, *warned]))
     stored = tuple(k for k in range(starts) if store.find(lock.capture_digest, k) is not None)
     missing = tuple(k for k in range(starts) if k not in stored)
     need = estimate(

@@ -148,7 +148,7 @@ def refuse_known_bad(
         if finding.severity == "refuse":
             raise InvalidInput(finding.message, where=f"{manifest.name}: {finding.key}", hint=f"change {finding.key}")
         if finding not in told:
-            observer.warn(f"{manifest.name}: {finding.key}: {finding.message}")
+            observer.warn(f"{manifest.name}: {finding}")
     return found
 
 

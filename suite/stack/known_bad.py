@@ -43,6 +43,9 @@ class Finding:
     message: str
     """What happens, and why."""
 
+    def __str__(self) -> str:
+        return f"{self.key}: {self.message}"
+
 
 def findings(
     stack: Stack, *, config: Mapping[str, Any] | None = None, rules: Capabilities | None = None
@@ -143,6 +146,9 @@ def _attention(stack: Stack, rules: Capabilities | None) -> Iterator[Finding]:
         yield from _flash_attention(stack, dtype)
     if engine.flash_attn_version == 3 and stack.hardware.architecture != "9.0":
         yield _refuse("engine.flash_attn_version", "FlashAttention 3 is for SM90 only")
+    if backend == "TRITON_ATTN" and dtype == "fp8_e5m2" and vllm_version(stack) == (0, 25):
+        # Its layer asserts so, and its kernel reads any FP8 cache as the platform's own type.
+        yield _refuse("engine.kv_cache_dtype", "TRITON_ATTN of vLLM 0.25 takes an FP8 cache as fp8_e4m3 only")
 
 
 def _flash_attention(stack: Stack, dtype: str) -> Iterator[Finding]:
@@ -201,13 +207,8 @@ def _versions(stack: Stack) -> Iterator[Finding]:
         return
     if version < _OLDEST_VLLM:
         yield _refuse("runtime", f"vLLM {version[0]}.{version[1]} is older than 0.25, the first that can be captured")
-    engine = stack.engine
-    e5m2_under_triton = (engine.attention_backend, engine.kv_cache_dtype) == ("TRITON_ATTN", "fp8_e5m2")
-    if e5m2_under_triton and stack.hardware.kind == "cuda" and version == (0, 25):
-        # Its layer asserts so, and its kernel reads any FP8 cache as the platform's own type.
-        yield _refuse("engine.kv_cache_dtype", "TRITON_ATTN of vLLM 0.25 takes an FP8 cache as fp8_e4m3 only")
     scheme = stack.model.weight_format if isinstance(stack.model, LockedModel) else stack.model.format
-    label = (scheme or engine.quantization or "").lower()
+    label = (scheme or stack.engine.quantization or "").lower()
     if ("bnb" in label or "bitsandbytes" in label) and version >= (0, 28):
         yield _warn("model", "vLLM 0.28 and later reject bitsandbytes checkpoints")
     if "quark" in label and version >= (0, 28):
