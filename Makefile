@@ -8,11 +8,11 @@ VLLM_VENV ?= .venv-vllm
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 # The stacks that `make demo` measures; the runner finds or makes their reference.
-DEMO ?= manifests/cpu-kv-fp8.yaml manifests/cpu-w8a8-int8.yaml manifests/cpu-chunk512.yaml manifests/cpu-isa-avx512.yaml
+DEMO ?= manifests/demo/w8a8-int8.yaml manifests/demo/kv-fp8.yaml manifests/demo/bf16.yaml manifests/demo/bf16-chunk512.yaml
 
 # Which tests run; `make test TESTS="tests/model -k wheel"` runs a few.
 TESTS ?= tests
-MARKERS ?= not gpu and not container
+MARKERS ?= not gpu and not container and not soak
 
 # How many run at a time; each may have an engine, which needs a core.
 WORKERS ?= 2
@@ -22,7 +22,7 @@ export SUITE_VLLM_PYTHON ?= $(abspath $(VLLM_VENV))/bin/python
 INSTALL := requirements/install.sh $(PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup vllm browser demo test check format lock clean
+.PHONY: help setup vllm browser demo test soak check format lock clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 16
@@ -47,7 +47,10 @@ demo: setup vllm ## measure the CPU stacks against their BF16 reference
 	$(VENV)/bin/suite run $(DEMO)
 
 test: check vllm $(if $(findstring not browser,$(MARKERS)),,browser) ## lint, types and every test that a machine without a GPU can run
-	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "$(MARKERS)" $(TESTS)
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "$(MARKERS)" --durations=30 $(TESTS)
+
+soak: check vllm browser ## the long tests: soak, fuzz, kill loops, every kind of image (not in CI)
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "soak and not gpu" --durations=30 $(TESTS)
 
 check: setup ## lint and types only
 	$(VENV)/bin/ruff check .

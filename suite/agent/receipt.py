@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from suite.agent import management
+from suite.agent.processor import loaded_extension, this_processor
 
 # Only settings that can change numbers or speed; the rest of the environment may hold secrets.
 _ENVIRONMENT_PREFIXES = (
@@ -176,7 +177,7 @@ def parallel(config: Any) -> dict[str, Any]:
 def device(ranks: int) -> dict[str, Any]:
     """The GPU or CPU this rank computes on; `ranks` work together."""
     if not torch.cuda.is_available():
-        return {"kind": "cpu", "name": _cpu_name(), "architecture": platform.machine()}
+        return _cpu()
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     return {
         "kind": "rocm" if torch.version.hip else "cuda",
@@ -262,15 +263,21 @@ def _max_concurrency(config: Any, layout: Any) -> float | None:
         return None
 
 
-def _cpu_name() -> str:
+def _cpu() -> dict[str, Any]:
+    """The processor, and which of vLLM's extensions computes on it."""
+    processor = this_processor()
     try:
-        with open("/proc/cpuinfo", encoding="utf-8") as stream:  # noqa: PTH123 - a kernel file, not a path of ours
-            return next(
-                (line.split(":", 1)[1].strip() for line in stream if line.startswith("model name")),
-                platform.processor(),
-            )
+        with open("/proc/self/maps", encoding="utf-8") as stream:  # noqa: PTH123 - a kernel file, not a path of ours
+            extension = loaded_extension(stream.read())
     except OSError:
-        return platform.processor()
+        extension = None
+    return {
+        "kind": "cpu",
+        "name": processor.name,
+        "architecture": processor.architecture,
+        "isa": processor.isa,
+        "extension": extension,
+    }
 
 
 def _number(value: Any) -> float | None:

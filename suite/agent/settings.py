@@ -66,6 +66,7 @@ def _of_rank(receipt: dict[str, Any]) -> dict[str, Any]:
         "threads": receipt["torch"]["threads"] if receipt["device"]["kind"] == "cpu" else None,
         "device_kind": receipt["device"]["kind"],
         "architecture": receipt["device"].get("compute_capability") or receipt["device"].get("architecture"),
+        "isa": receipt["device"].get("isa"),
     }
 
 

@@ -89,13 +89,14 @@ _PART_OF = {"kv_cache_scales": "kv_cache_dtype"}
 
 
 def device(receipt: dict[str, Any]) -> str | None:
-    """What the first rank computed on, for instance `Intel Xeon 6980P (x86_64)`; None where a receipt does not say."""
+    """What the first rank computed on, for instance `Intel Xeon 6980P (amx)`; None where a receipt does not say."""
     found = as_dict(first_rank(receipt).get("device"))
     name = found.get("name")
     if not isinstance(name, str):
         return None
-    architecture = found.get("compute_capability") or found.get("architecture")
-    return (f"{name} ({architecture})" if isinstance(architecture, str) else name)[:200]
+    # Processors of several kinds bear one name in virtual machines.
+    kind = found.get("compute_capability") or found.get("isa") or found.get("architecture")
+    return (f"{name} ({kind})" if isinstance(kind, str) else name)[:200]
 
 
 def effective(receipt: dict[str, Any]) -> dict[str, Any]:

@@ -53,9 +53,8 @@ def workload() -> None:
 
 
 @workload.command()
-@click.option(
-    "--tokens", "num_tokens", type=int, required=True, help="Length to reach, never to exceed; at least 2,000."
-)
+@click.option("--tokens", "num_tokens", type=int, help="Length to reach, never to exceed; at least 2,000.")
+@click.option("--episodes", metavar="NAME,NAME...", help="Just these episodes, in this order, instead of a length.")
 @click.option("--seed", type=int, required=True, help="Decides what happens in the session.")
 @_TOKENIZER
 @_TEMPLATE
@@ -64,7 +63,13 @@ def workload() -> None:
     "--out", type=click.Path(path_type=Path), metavar="FILE", help="Where to write it. [default: standard output]"
 )
 def synthesize(
-    num_tokens: int, seed: int, tokenizer: Path | None, chat_template: Path | None, name: str | None, out: Path | None
+    num_tokens: int | None,
+    episodes: str | None,
+    seed: int,
+    tokenizer: Path | None,
+    chat_template: Path | None,
+    name: str | None,
+    out: Path | None,
 ) -> None:
     """Write a synthetic network-operations session.
 
@@ -72,13 +77,21 @@ def synthesize(
     an answer of the agent, at most 256 tokens short of --tokens. The text is off-policy: no model wrote it.
     """
     from suite.files import write_atomic
+    from suite.workload.synthesize import build_session, token_counter
     from suite.workload.synthesize import synthesize as write_session
-    from suite.workload.synthesize import token_counter
 
+    if (num_tokens is None) == (episodes is None):
+        raise InvalidInput("needs either a length or episodes", where="--tokens, --episodes")
     if chat_template and not tokenizer:
         raise InvalidInput("--chat-template needs --tokenizer", where="--chat-template")
+    if episodes is not None and name is None:
+        raise InvalidInput("a session of chosen episodes needs a name", where="--name")
     measure = token_counter(tokenizer, read_template(chat_template)) if tokenizer else None
-    session = write_session(num_tokens, seed, measure=measure, name=name)
+    if episodes is None:
+        assert num_tokens is not None
+        session = write_session(num_tokens, seed, measure=measure, name=name)
+    else:
+        session = build_session(str(name), seed, episodes.split(","))
     if out is None:
         click.echo(session.to_json(), nl=False)
         return

@@ -65,6 +65,9 @@ _FOLLOWS: dict[str, tuple[frozenset[str], str]] = {
     "threads": (frozenset({"hardware"}), "the machine's own"),
 }
 
+# What else follows where both caches hold the dtype that the model computes in.
+_OWN_CACHE = {"kv_cache_dtype": (frozenset({"dtype"}), "the cache keeps what the model computes in")}
+
 _STACK = frozenset({"hardware", "image", "runtime", "packages"})
 # What an engine chooses by itself -> factors that entail another choice. A KV dtype that silently brings another
 # backend with it is no consequence: two things changed.
@@ -81,6 +84,7 @@ _CHOICES: dict[str, frozenset[str]] = {
     "all_reduce": _STACK | {"tensor_parallel_size", "all_reduce", "nccl"},
     "nccl": _STACK | {"tensor_parallel_size"},
     "architecture": frozenset({"hardware"}),
+    "isa": frozenset({"hardware"}),
     "device_kind": frozenset({"hardware"}),
     "threads": frozenset({"hardware", "threads"}),
 }
@@ -149,7 +153,9 @@ def factors(a: Lock | Manifest, b: Lock | Manifest) -> Comparison:
     where one side is a manifest, files and rendered tokens are not compared.
     """
     both_locked = isinstance(a, Lock) and isinstance(b, Lock)
-    left, right = (dict(_settings(side, both_locked=both_locked)) for side in (a, b))
+    # A manifest that names no kind of processor takes any; its lock names the one that it took.
+    with_isa = both_locked or None not in (a.hardware.isa, b.hardware.isa)
+    left, right = (dict(_settings(side, both_locked=both_locked, with_isa=with_isa)) for side in (a, b))
     found: dict[str, list[tuple[Json, Json]]] = {}
     for key in sorted(left.keys() | right.keys()):
         if left.get(key) != right.get(key):
@@ -158,14 +164,14 @@ def factors(a: Lock | Manifest, b: Lock | Manifest) -> Comparison:
     for name, pair in (_model_difference(a, b), *_hash_differences(a, b, both_locked=both_locked)):
         if name:
             differences[name] = Difference(name=name, a=pair[0], b=pair[1])
-    causes = differences.keys() - {name for name in differences if name in _FOLLOWS}
-    causes |= {n for n in differences if n in _FOLLOWS and not _FOLLOWS[n][0] & differences.keys()}
+    follows = _FOLLOWS | (_OWN_CACHE if all(_has_own_cache(side) for side in (a, b)) else {})
+    causes = {n for n in differences if n not in follows or not follows[n][0] & differences.keys()}
     consequent = []
     for name in sorted(differences.keys() - causes):
-        why = ", ".join(sorted(_FOLLOWS[name][0] & differences.keys()))
+        why = ", ".join(sorted(follows[name][0] & differences.keys()))
         difference = differences[name]
         consequent.append(
-            Difference(name=name, a=difference.a, b=difference.b, reason=f"follows from {why}: {_FOLLOWS[name][1]}")
+            Difference(name=name, a=difference.a, b=difference.b, reason=f"follows from {why}: {follows[name][1]}")
         )
     return Comparison(
         factors=tuple(differences[name] for name in sorted(causes)),
@@ -174,7 +180,7 @@ def factors(a: Lock | Manifest, b: Lock | Manifest) -> Comparison:
     )
 
 
-def _settings(stack: Lock | Manifest, *, both_locked: bool) -> Iterator[tuple[str, Json]]:
+def _settings(stack: Lock | Manifest, *, both_locked: bool, with_isa: bool) -> Iterator[tuple[str, Json]]:
     """Setting -> value for everything whose name is its own; unset settings are left out."""
     for key, value in stack.engine.model_dump(mode="json", exclude_none=True).items():
         if key == "extra":
@@ -184,7 +190,8 @@ def _settings(stack: Lock | Manifest, *, both_locked: bool) -> Iterator[tuple[st
     for key, value in stack.environment.items():
         yield f"environment.{key}", value
     hardware = stack.hardware
-    yield "hardware", {"kind": hardware.kind, "architecture": hardware.architecture, "gpu": hardware.gpu}
+    isa = {"isa": hardware.isa} if with_isa and hardware.isa is not None else {}
+    yield "hardware", {"kind": hardware.kind, "architecture": hardware.architecture, "gpu": hardware.gpu} | isa
     yield "hardware.count", hardware.count
     if hardware.threads is not None:
         yield "hardware.threads", hardware.threads
@@ -196,6 +203,10 @@ def _settings(stack: Lock | Manifest, *, both_locked: bool) -> Iterator[tuple[st
         yield "runtime.image", _image(image, both_locked=both_locked)
     yield "capture.rows_per_gemm", stack.capture.rows_per_gemm
     yield "capture.neighbours", stack.capture.neighbours or 0
+
+
+def _has_own_cache(stack: Lock | Manifest) -> bool:
+    return stack.engine.kv_cache_dtype in ("auto", stack.engine.dtype)
 
 
 def _image(image: Image | LockedImage, *, both_locked: bool) -> str | None:

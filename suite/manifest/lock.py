@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import Field, model_validator
 
+from suite.agent.processor import Processor
 from suite.errors import InvalidInput, VerificationFailed
 from suite.files import canonical_json, pretty_json, sha256_bytes
 from suite.manifest.engine import Engine, RepositoryName, Serve, Strict, Word
@@ -206,6 +207,7 @@ def make_lock(
     rendered: Rendered,
     workload_name: str | None = None,
     built: LockedImage | None = None,
+    processor: Processor | None = None,
 ) -> Lock:
     """Resolve a manifest. Pure: files are hashed and the workload is rendered by the caller.
 
@@ -215,6 +217,7 @@ def make_lock(
         rendered: The workload under this model's tokenizer and chat template.
         workload_name: The session's own name; by default the path's last part.
         built: The image that this machine made, where the manifest names a recipe.
+        processor: On which a CPU stack runs; its kind is part of the lock, since kernels and so numbers follow from it.
 
     Raises:
         InvalidInput: a fact is missing, the workload is longer than the context, or the capture policy does not fit it.
@@ -236,7 +239,7 @@ def make_lock(
             image=_locked_image(manifest, built),
             packages=manifest.runtime.packages,
         ),
-        hardware=manifest.hardware,
+        hardware=locked_hardware(manifest.hardware, processor),
         engine=manifest.engine,
         environment=manifest.environment,
         model=LockedModel(
@@ -269,6 +272,13 @@ def make_lock(
         branches=manifest.branches,
         replay=manifest.replay,
     )
+
+
+def locked_hardware(hardware: Hardware, processor: Processor | None) -> Hardware:
+    """The hardware of a manifest, with the kind of processor filled in where it is a CPU that the manifest leaves open."""
+    if hardware.kind != "cpu" or hardware.isa is not None or processor is None:
+        return hardware
+    return Hardware.model_validate(hardware.model_dump() | {"isa": processor.isa})
 
 
 def _locked_image(manifest: Manifest, built: LockedImage | None) -> LockedImage | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.agent.processor import Processor, this_processor
 from suite.errors import InvalidInput
 from suite.manifest.lock import Lock, LockedImage, make_lock, require_complete
 from suite.manifest.schema import Manifest
@@ -30,6 +31,7 @@ def resolve(
     python: Interpreter,
     observer: Observer,
     built: LockedImage | None = None,
+    processor: Processor | None = None,
     ensure: Callable[..., Path] | None = None,
     render: Callable[..., Rendered] | None = None,
 ) -> Resolved:
@@ -41,6 +43,7 @@ def resolve(
         python: Interpreter with torch and transformers; used only if the model must be derived.
         observer: Told each phase.
         built: The image that this machine made, where the manifest names a recipe.
+        processor: On which a CPU stack runs; None: this machine's.
         ensure: Replaces `suite.model.ensure.ensure_model`.
         render: Replaces `suite.workload.render.render`.
 
@@ -73,7 +76,14 @@ def resolve(
         require_unchanged(source, files, home=home)
     observer.phase("render workload")
     rendered = (render or render_session)(session, folder, chat_template=template)
-    lock = make_lock(manifest, model_files=files, rendered=rendered, workload_name=session.name, built=built)
+    lock = make_lock(
+        manifest,
+        model_files=files,
+        rendered=rendered,
+        workload_name=session.name,
+        built=built,
+        processor=processor or this_processor(),
+    )
     return Resolved(lock=lock, model_folder=folder, rendered=rendered)
 
 

@@ -156,6 +156,9 @@ class Hardware(Strict):
     """GPUs; 1 for a CPU."""
     threads: int | None = Field(default=None, ge=1, le=4096)
     """CPU only: threads of each rank."""
+    isa: Literal["avx2", "avx512", "avx512_bf16", "amx"] | None = None
+    """CPU only: the kind of x86-64 processor (`suite.agent.processor`). A manifest that leaves it out takes the
+    machine's, which its lock names; one that names it runs nowhere else."""
 
     @model_validator(mode="after")
     def _fits_kind(self) -> Hardware:
@@ -164,9 +167,11 @@ class Hardware(Strict):
                 raise ValueError("kind: cpu needs `threads`: the number of threads changes the numbers")
             if self.gpu is not None or self.count != 1:
                 raise ValueError("kind: cpu has no `gpu`, and `count` is 1")
+            if self.isa is not None and self.architecture != "x86_64":
+                raise ValueError("`isa` names kinds of x86_64")
             return self
-        if self.threads is not None:
-            raise ValueError("`threads` belongs to kind: cpu")
+        if self.threads is not None or self.isa is not None:
+            raise ValueError("`threads` and `isa` belong to kind: cpu")
         if self.kind == "cuda" and not re.fullmatch(r"[0-9]{1,2}\.[0-9]", self.architecture):
             raise ValueError("kind: cuda needs the compute capability as `architecture`, for instance 12.0")
         if self.kind == "cuda" and self.gpu is not None:

@@ -96,6 +96,9 @@ def differences(manifest: Manifest, lock: Lock, candidate: Lock | None = None) -
     found += [_told(key, pinned, actual) for key, pinned, actual in _pins(manifest, lock) if pinned != actual]
     if candidate is None:
         return found + list(comparison.not_comparable)
+    if manifest.hardware.isa is None and lock.hardware.isa != candidate.hardware.isa:
+        # Another kind of processor is another reference, unless the manifest names it.
+        found.append(_told("hardware.isa", candidate.hardware.isa, lock.hardware.isa))
     if lock.workload.tokens_sha256 != candidate.workload.tokens_sha256:
         found.append(_told("tokens_sha256", candidate.workload.tokens_sha256, lock.workload.tokens_sha256))
     for key in ("path", "stride", "ranges"):

@@ -118,7 +118,9 @@ def require_same_lock(claimed: Lock, found: Lock, *, where: str) -> None:
     Raises:
         VerificationFailed: naming what differs first.
     """
-    ours, theirs = _numbers(found), _numbers(claimed)
+    # Locks of before the kind of processor was recorded leave it open.
+    with_isa = claimed.hardware.isa is not None
+    ours, theirs = (_numbers(lock, with_isa=with_isa) for lock in (found, claimed))
     if ours == theirs:
         return
     key = next(key for key in sorted(ours.keys() | theirs.keys()) if ours.get(key) != theirs.get(key))
@@ -130,7 +132,7 @@ def require_same_lock(claimed: Lock, found: Lock, *, where: str) -> None:
     )
 
 
-def _numbers(lock: Lock) -> dict[str, Any]:
+def _numbers(lock: Lock, *, with_isa: bool) -> dict[str, Any]:
     """What decides the captured numbers, by key; compare `Lock.capture_digest`."""
     image = lock.runtime.image
     built = image is not None and image.build is not None
@@ -138,7 +140,7 @@ def _numbers(lock: Lock) -> dict[str, Any]:
         "runtime.kind": lock.runtime.kind,
         "runtime.packages": lock.runtime.packages,
         "runtime.image": (image.build if built else image.digest) if image is not None else None,
-        "hardware": lock.hardware,
+        "hardware": lock.hardware.model_dump(exclude=None if with_isa else {"isa"}),
         "engine": lock.engine,
         "environment": lock.environment,
         "model.files": {file.path: file.sha256 for file in lock.model.files},

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.agent.processor import isa_words
 from suite.bundle.read import Bundle
 from suite.errors import InvalidInput
 from suite.files import canonical_json
@@ -144,7 +145,8 @@ def _runtime(lock: Lock) -> str:
 
 def _hardware(hardware: Hardware) -> str:
     threads = "" if hardware.threads is None else f", {hardware.threads} thread{'s' if hardware.threads != 1 else ''}"
-    return f"{hardware.count} x {hardware.kind} {hardware.gpu or hardware.architecture}{threads}"
+    isa = "" if hardware.isa is None else f" ({isa_words(hardware.isa)})"
+    return f"{hardware.count} x {hardware.kind} {hardware.gpu or hardware.architecture}{isa}{threads}"
 
 
 def _image(image: LockedImage) -> str:

@@ -24,7 +24,7 @@ from suite.manifest.lock import Lock
 from suite.observer import Observer
 from suite.replay.schema import ReplaysRecord
 from suite.run.captures import Store
-from suite.run.inventory import take_inventory
+from suite.run.inventory import Inventories
 from suite.run.performance import performance_of
 from suite.run.reference import Reference
 from suite.run.stack import Stack
@@ -75,6 +75,7 @@ class Bundling:
     """By manifest file."""
     store: Store
     results: Path
+    inventories: Inventories
 
     def measured(self, scored: Scored, observer: Observer) -> Measured:
         """Write the bundle of a stack that has a reference; one that has none is measured against nothing.
@@ -106,7 +107,7 @@ class Bundling:
                 arbiter=self._arbiter(stack),
                 branching=branching,
                 replays=replays,
-                sbom=take_inventory(stack, self.store, observer),
+                sbom=self.inventories.sbom(stack, observer),
                 image=stack.runtime.image.facts if isinstance(stack.runtime, DockerRuntime) else None,
                 performance=performance_of(captures),
                 engine_log=(candidate.folder / "engine.log").read_text(errors="replace"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,13 +17,16 @@ from suite.replay.schema import ReplaysRecord
 from suite.run.branching import BranchTask, branch_in_run
 from suite.run.bundling import Bundling, Compared, Measured, Scored
 from suite.run.captures import SANITY_MARGIN_NATS, Store, capture_start, require_same_steps
+from suite.run.inventory import Inventories
 from suite.run.reference import Reference
 from suite.run.replays import replay_in_run
 from suite.run.scoring import on_device, score_pair
 from suite.run.stack import Stack, stack_at_hand
 from suite.score.floor import repeat_floor
 from suite.score.labels import Labels
-from suite.score.ledger import read_ledger
+from suite.score.ledger import Ledger, read_ledger
+from suite.score.report import counts_line
+from suite.score.summary import summarise
 
 ObserverFor = Callable[[str], Observer]
 """Gives the observer of one line of work, by its label; several may be at work at once."""
@@ -65,8 +68,9 @@ def execute(
 ) -> RunReport:
     """Capture what is missing, score every candidate and write its bundle.
 
-    A stack that fails does not stop the others; a reference that fails stops those that need it. Members of the
-    numerical band are scored first, so that the other bundles can name them.
+    A stack that fails does not stop the others; a reference that fails stops those that need it. Starts are made in the
+    order in which stacks are given, and each stack is scored, and its counts are told, once its own are there. Bundles
+    of candidates are written after those of the numerical band, so that they can name its members.
 
     Args:
         stacks: Prepared stacks; references among them are captured and repeated only.
@@ -79,8 +83,11 @@ def execute(
         cancelled: Set on Ctrl-C; running starts end and keep their whole chunks.
     """
     report = RunReport()
-    ordered = sorted(stacks, key=lambda s: ("reference", "band", "candidate").index(s.manifest.role))
-    with ThreadPoolExecutor(max_workers=options.jobs, thread_name_prefix="suite-start") as pool:
+    ordered = sorted(stacks, key=lambda s: s.manifest.role != "reference")
+    with (
+        ThreadPoolExecutor(max_workers=options.jobs, thread_name_prefix="suite-start") as pool,
+        ThreadPoolExecutor(max_workers=1, thread_name_prefix="suite-bundle") as writer,
+    ):
         try:
             starts = _Starts(
                 pool, store=store, root=root, options=options, observer_for=observer_for, cancelled=cancelled
@@ -92,25 +99,45 @@ def execute(
                 file: Compared(reference=reference, capture=starts.reference(reference))
                 for file, reference in needed.items()
             }
-            bundling = Bundling(compared=compared, store=store, results=results)
-            work = [(stack, starts.all_of(stack, compared), starts.replays(stack, compared)) for stack in ordered]
-            waiting: Scored | None = None
-            for stack, futures, replayed in work:
+            inventories = Inventories(store=store)
+            bundling = Bundling(compared=compared, store=store, results=results, inventories=inventories)
+            captured = {stack.label: starts.all_of(stack, compared) for stack in ordered}
+            replays = {stack.label: starts.replays(stack, compared) for stack in ordered}
+            left, scored = list(ordered), list[Scored]()
+            closing = []
+            for stack in _as_finished(ordered, captured):
+                observer = observer_for(stack.label)
                 try:
-                    captures = [future.result() for future in futures]
-                    scored = _score(stack, captures, compared, starts, store, observer_for(stack.label))
+                    captures = [future.result() for future in captured[stack.label]]
+                    ready = _score(stack, captures, compared, starts, store, observer)
+                    scored.append(replace(ready, replayed=replays[stack.label]))
                 except SuiteError as error:
                     report.failed[stack.label] = error
-                    continue
-                # The futures of one stack's flips are written while the next one is scored.
-                _close(waiting, bundling, report, observer_for)
-                waiting = replace(scored, replayed=replayed)
-            _close(waiting, bundling, report, observer_for)
+                left.remove(stack)
+                band_is_out = all(s.manifest.role != "band" for s in left)
+                for item in [s for s in scored if band_is_out or s.stack.manifest.role != "candidate"]:
+                    scored.remove(item)
+                    closing.append(writer.submit(_close, item, bundling, report, observer_for))
+            for closed in closing:
+                closed.result()
         except BaseException:
             cancelled.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     return report
+
+
+def _as_finished(stacks: Sequence[Stack], captured: Mapping[str, Sequence[Future[Capture]]]) -> Iterator[Stack]:
+    """Each stack once all of its starts have ended; of those that have, in the order of `stacks`, the band first."""
+    left = sorted(stacks, key=lambda s: s.manifest.role == "candidate")
+    while left:
+        ended = next((s for s in left if all(future.done() for future in captured[s.label])), None)
+        if ended is None:
+            running = {future for s in left for future in captured[s.label] if not future.done()}
+            wait(running, return_when=FIRST_COMPLETED)
+        else:
+            left.remove(ended)
+            yield ended
 
 
 class _Starts:
@@ -162,7 +189,7 @@ class _Starts:
         )
 
     def branches(
-        self, stack: Stack, reference: Reference, captures: dict[str, Capture], ledger: Path
+        self, stack: Stack, reference: Reference, captures: dict[str, Capture], ledger: Ledger
     ) -> Callable[[], Branching | None] | None:
         """Futures of the flips, where the manifest wants them; a start of both engines."""
         if stack.lock.branches.policy == "none":
@@ -174,7 +201,7 @@ class _Starts:
             observer=self._observer_for(f"{stack.label} branches"),
             cancelled=self._cancelled,
         )
-        task = BranchTask(stack=stack, reference=other, captures=captures, ledger=read_ledger(ledger))
+        task = BranchTask(stack=stack, reference=other, captures=captures, ledger=ledger)
         return branch_in_run(
             task, store=self._store, pool=self._pool, observer_for=self._observer_for, cancelled=self._cancelled
         )
@@ -186,7 +213,9 @@ class _Starts:
         return self._known[key]
 
     def _capture(self, stack: Stack, start: int, reference: Future[Capture] | None) -> Capture:
-        compared = None if reference is None else _reference_of(reference, stack)
+        # Streaming and the tighter limit of the sanity pass need the reference; a start beside it does without both.
+        needed = self._options.streaming or (reference is not None and reference.done())
+        compared = _reference_of(reference, stack) if reference is not None and needed else None
         limit = None if compared is None else sanity_limit(compared)
         streaming = self._options.streaming and start == 0 and compared is not None and on_device(compared)
         return capture_start(
@@ -198,6 +227,18 @@ class _Starts:
             observer=self._observer_for(f"{stack.label} start {start}"),
             cancelled=self._cancelled,
             streamed_against=compared if streaming else None,
+        )
+
+
+def _require_sane(stack: Stack, capture: Capture, reference: Capture) -> None:
+    """What the agent has not checked of a start that ran beside its reference: the sanity pass against its limit."""
+    limit, mean = sanity_limit(reference), capture.index.sanity.mean_nll
+    if limit is not None and mean is not None and not mean <= limit:
+        raise RunFailed(
+            f"mean NLL over the first {capture.index.sanity.positions} positions is {mean:.3f} nats; a working stack "
+            f"stays under {limit:.3f}",
+            where=stack.label,
+            hint="the engine accepted a setting that it computes wrongly; no result is written",
         )
 
 
@@ -228,8 +269,9 @@ def _score(
     file = stack.manifest.reference_file
     if file is None:
         return Scored(stack=stack, captures=captures, repeats=repeats, ledger=None)
-    reference, reference_capture = compared[file].reference, compared[file].capture.result()
+    reference, reference_capture = compared[file].reference, _reference_of(compared[file].capture, stack)
     candidate = captures[0]
+    _require_sane(stack, candidate, reference_capture)
     candidate.require_finite()
     reference_capture.require_finite()
     require_same_steps(stack.lock, reference_capture, candidate)
@@ -245,15 +287,15 @@ def _score(
         observer=observer,
     )
     observer.phase("")
+    scores = read_ledger(ledger)
+    observer.note(counts_line(summarise(scores)))
     sides = {"reference": reference_capture, "candidate": candidate}
-    branches = starts.branches(stack, reference, sides, ledger)
+    branches = starts.branches(stack, reference, sides, scores)
     return Scored(stack=stack, captures=captures, repeats=repeats, ledger=ledger, branches=branches)
 
 
-def _close(scored: Scored | None, bundling: Bundling, report: RunReport, observer_for: ObserverFor) -> None:
+def _close(scored: Scored, bundling: Bundling, report: RunReport, observer_for: ObserverFor) -> None:
     """Write the bundle of a scored stack and report it, or what stopped it."""
-    if scored is None:
-        return
     label = scored.stack.label
     try:
         report.measured.append(bundling.measured(scored, observer_for(label)))

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from suite.agent.processor import this_processor
 from suite.errors import SuiteError
 from suite.image.engine import connected
 from suite.image.ensure import find_image
@@ -98,7 +99,7 @@ def _found(reference: Manifest, store: Store) -> StackPlan | None:
 
 def _plan(manifest: Manifest, *, store: Store, root: Path, starts: int) -> StackPlan:
     rules = rules_of(manifest, home=store.home)
-    bad = findings(manifest, rules=rules)
+    bad = findings(manifest, rules=rules, processor=this_processor())
     obstacles = [str(f) for f in bad if f.severity == "refuse"]
     notes = [str(f) for f in bad if f.severity == "warn"]
     obstacles += [f"{key} is unknown: {why}" for key, why in manifest.missing.items()]
@@ -136,7 +137,8 @@ def _measure(stack: Stack, store: Store, starts: int, notes: list[str]) -> Stack
     lock = stack.lock
     config = stack.model_config
     shape = model_shape(config)
-    warned = map(str, findings(stack.manifest, config=config, rules=rules_of(stack.manifest, home=store.home)))
+    rules = rules_of(stack.manifest, home=store.home)
+    warned = map(str, findings(stack.manifest, config=config, rules=rules, processor=this_processor()))
     notes = list(dict.fromkeys([*notes, *warned]))
     stored = tuple(k for k in range(starts) if store.find(lock.capture_digest, k) is not None)
     missing = tuple(k for k in range(starts) if k not in stored)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from suite.agent.processor import this_processor
 from suite.errors import InvalidInput, MissingPrerequisite
 from suite.image.engine import connected
 from suite.image.ensure import ensure_image, locked
@@ -143,7 +144,7 @@ def refuse_known_bad(
     Raises:
         InvalidInput: the first refusal.
     """
-    found = findings(manifest, config=config, rules=rules_of(manifest, home=home))
+    found = findings(manifest, config=config, rules=rules_of(manifest, home=home), processor=this_processor())
     for finding in found:
         if finding.severity == "refuse":
             raise InvalidInput(finding.message, where=f"{manifest.name}: {finding.key}", hint=f"change {finding.key}")

@@ -73,6 +73,11 @@ class DockerRuntime:
         self._cancelled = cancelled or threading.Event()
         self._limits = limits or Limits.of_this_machine()
 
+    @property
+    def identity(self) -> str:
+        """See `Runtime.identity`."""
+        return self.image.image_id
+
     def packages(self) -> dict[str, str]:
         """See `Runtime.packages`."""
         said: list[bytes] = []

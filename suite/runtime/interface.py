@@ -38,6 +38,10 @@ class AgentCall:
 class Runtime(Protocol):
     """Runs agent calls in one stack."""
 
+    @property
+    def identity(self) -> str:
+        """Names what is run on this machine: an interpreter or an image. Equal for two runtimes of one."""
+
     def packages(self) -> dict[str, str]:
         """Versions of the packages that compute, as installed in the stack.
 

@@ -96,6 +96,11 @@ class ProcessRuntime:
         """The same, whose agent is cut off the network."""
         return ProcessRuntime(self.python, home=self._home, cancelled=self._cancelled, network=False)
 
+    @property
+    def identity(self) -> str:
+        """See `Runtime.identity`."""
+        return str(self.python)
+
     def packages(self) -> dict[str, str]:
         """See `Runtime.packages`."""
         found = _installed(self.python)

@@ -12,6 +12,16 @@ from suite.score.summary import Distribution, Headlines
 SCHEMA_VERSION = 1
 
 
+def counts_line(headlines: Headlines) -> str:
+    """The counts in one line, for instance `63 of 995 flips: 0 tied, 62 <0.5, 1 <0.9, 0 confident; mean KL 2.6e-02`."""
+    classes = (
+        f"{headlines.flips_tied} tied, {headlines.flips_uncertain} <0.5, {headlines.flips_leaning} <0.9, "
+        f"{headlines.flips_confident} confident"
+    )
+    divergence = f"; mean KL {headlines.kl_ref_cand.mean:.2e}" if headlines.kl_ref_cand else ""
+    return f"{headlines.flips} of {headlines.n} flips: {classes}{divergence}"
+
+
 def score_json(headlines: Headlines, intervals: LedgerIntervals) -> dict[str, Any]:
     """JSON values. Natural logarithms; with invalid rows there is no mean; what has no interval is null."""
     means = ("rounding_kl", "nll_ref", "nll_cand", "entropy_ref", "entropy_cand", "top1_agreement")

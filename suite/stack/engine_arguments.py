@@ -95,6 +95,8 @@ def expected_settings(lock: Lock) -> dict[str, Any]:
     expected["kv_cache_dtype"] = engine.dtype if engine.kv_cache_dtype == "auto" else engine.kv_cache_dtype
     expected["device_kind"] = lock.hardware.kind
     expected["architecture"] = lock.hardware.architecture
+    if lock.hardware.isa is not None:
+        expected["isa"] = lock.hardware.isa
     if lock.hardware.threads is not None:
         expected["threads"] = lock.hardware.threads
     return expected

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from suite.agent.processor import Processor, isa_words
 from suite.manifest.lock import LockedCapture, LockedModel
 from suite.manifest.schema import Capture
 from suite.stack.capabilities import Capabilities
@@ -48,7 +49,11 @@ class Finding:
 
 
 def findings(
-    stack: Stack, *, config: Mapping[str, Any] | None = None, rules: Capabilities | None = None
+    stack: Stack,
+    *,
+    config: Mapping[str, Any] | None = None,
+    rules: Capabilities | None = None,
+    processor: Processor | None = None,
 ) -> tuple[Finding, ...]:
     """Every known trap in `stack`, the refusals first.
 
@@ -57,10 +62,13 @@ def findings(
         config: The parsed `config.json` of the model, where it is at hand; needed to judge heads and windows.
         rules: What the image itself says of backends and KV caches, where it was asked; the list's own knowledge of
             them stands in only where it was not.
+        processor: On which a CPU stack is to run; None: only what holds on every processor, or on the one that the
+            stack names, is looked for.
     """
     found = [
         *_capture(stack),
         *_cpu(stack),
+        *_processor(stack, processor),
         *_attention(stack, rules),
         *_parallel(stack),
         *_versions(stack),
@@ -121,6 +129,43 @@ def _cpu(stack: Stack) -> Iterator[Finding]:
         yield _warn(
             "environment",
             "without VLLM_CPU_KVCACHE_SPACE (GiB) an engine takes nearly all memory, and a start beside it fails",
+        )
+
+
+def _processor(stack: Stack, processor: Processor | None) -> Iterator[Finding]:
+    """What this processor, or the one that the stack names, cannot run."""
+    hardware, engine = stack.hardware, stack.engine
+    if hardware.kind != "cpu":
+        return
+    if processor is not None and processor.architecture != hardware.architecture:
+        yield _refuse("hardware.architecture", f"the stack is for {hardware.architecture}, this machine is {processor}")
+        return
+    if processor is not None and hardware.architecture == "x86_64" and processor.isa is None:
+        yield _refuse("hardware.architecture", f"vLLM's CPU build needs AVX2, which {processor.name} does not have")
+        return
+    if processor is not None and hardware.isa not in (None, processor.isa):
+        yield _refuse("hardware.isa", f"the stack is for {isa_words(str(hardware.isa))}, this machine is {processor}")
+    isa = hardware.isa or (processor.isa if processor else None)
+    if isa != "avx2":
+        return
+    here = processor or isa_words(isa)
+    if engine.kv_cache_dtype.startswith("fp8"):
+        yield _refuse(
+            "engine.kv_cache_dtype",
+            f"an FP8 cache on a CPU needs AVX-512 or AMX, and this is {here}; the nearest that runs here is "
+            "the model's own dtype (`auto`), or as damage of eight bits INT8 weights (`derive: w8a8-int8`)",
+        )
+    if re.search("w4a16|awq|gptq", _weight_label(stack)):
+        yield _refuse(
+            "model",
+            f"vLLM's CPU build has its kernel for 4-bit weights in the AVX-512 extensions only, and this is {here}; "
+            "the nearest that runs here is `w8a8-int8`",
+        )
+    if engine.dtype in ("bfloat16", "float16"):
+        yield _warn(
+            "engine.dtype",
+            f"{engine.dtype} is computed without instructions for it, and this is {here}: float32 takes a third of "
+            "the time",
         )
 
 
@@ -207,12 +252,17 @@ def _versions(stack: Stack) -> Iterator[Finding]:
         return
     if version < _OLDEST_VLLM:
         yield _refuse("runtime", f"vLLM {version[0]}.{version[1]} is older than 0.25, the first that can be captured")
-    scheme = stack.model.weight_format if isinstance(stack.model, LockedModel) else stack.model.format
-    label = (scheme or stack.engine.quantization or "").lower()
+    label = _weight_label(stack)
     if ("bnb" in label or "bitsandbytes" in label) and version >= (0, 28):
         yield _warn("model", "vLLM 0.28 and later reject bitsandbytes checkpoints")
     if "quark" in label and version >= (0, 28):
         yield _warn("model", "vLLM 0.28 was seen to fail loading Quark INT4 checkpoints")
+
+
+def _weight_label(stack: Stack) -> str:
+    """How the weights are stored, in small letters; empty where the stack does not say."""
+    scheme = stack.model.weight_format if isinstance(stack.model, LockedModel) else stack.model.format
+    return (scheme or stack.engine.quantization or "").lower()
 
 
 def vllm_version(stack: Stack) -> tuple[int, int] | None:

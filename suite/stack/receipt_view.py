@@ -100,6 +100,8 @@ def _device(device: dict[str, Any]) -> Rows:
         *([("memory", f"{memory / _GIB:.1f} GiB")] if isinstance(memory, int) else []),
     ]
     for key, name, unit in (
+        ("isa", "instructions", ""),
+        ("extension", "vLLM extension", ""),
         ("driver", "driver", ""),
         ("cuda", "CUDA", ""),
         ("power_limit_watts", "power limit", " W"),
