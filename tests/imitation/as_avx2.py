@@ -1,19 +1,20 @@
 """Lets torch, NumPy, MKL, oneDNN and vLLM of one interpreter take the processor for one with AVX2 and nothing newer.
 
-Imported by a `.pth` file of the interpreter that `.ci/imitate-avx2` makes, before anything else. vLLM then loads its AVX2
-extension, and the libraries' own switches keep their kernels to AVX2. Imitated in part only: the clock and the caches are
-this machine's, and code that asks the processor itself, not its library, still sees everything.
+Imported by a `.pth` file of the interpreter that `.ci/imitate-avx2` makes, before anything else. vLLM then loads its
+AVX2 extension, and the libraries' own switches keep their kernels to AVX2. Imitated in part only: the clock and the
+caches are this machine's, and code that asks the processor itself, not its library, still sees everything.
 """
 
 import importlib.abc
 import importlib.util
 import os
 import sys
+from pathlib import Path
 
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
 os.environ["ATEN_CPU_CAPABILITY"] = "avx2"
 os.environ["MKL_ENABLE_INSTRUCTIONS"] = "AVX2"
-if "avx512f" in open("/proc/cpuinfo").read():  # noqa: SIM115 - one line, once a process
+if "avx512f" in Path("/proc/cpuinfo").read_text():
     raise SystemExit("this interpreter is for .ci/imitate-avx2, which hides AVX-512 in /proc/cpuinfo too")
 
 
