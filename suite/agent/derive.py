@@ -8,6 +8,7 @@ alone: whatever names the machine or the converting library is taken out of the 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -58,10 +59,13 @@ def convert(source: Path, folder: Path) -> None:
         ValueError: transformers does not know the architecture or a tensor type of the file, or saves another tokenizer
             than it reads.
     """
+    import gguf
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
     from transformers import __version__ as version
 
+    # transformers reads the file anew for the configuration, the weights and the tokenizer, each time for seconds.
+    gguf.GGUFReader = functools.lru_cache(gguf.GGUFReader)
     place = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
     model = AutoModelForCausalLM.from_pretrained(
         **place, quantization_config=GgufConfig(dequantize=True), dtype=torch.bfloat16

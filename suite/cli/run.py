@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Score while the engine runs: wants room for a second output head on the card.",
 )
+@click.option(
+    "--skip-refused", is_flag=True, help="Leave out stacks that this machine is known not to run, instead of stopping."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 def run(
@@ -61,6 +64,7 @@ def run(
     signers: tuple[str, ...],
     resume: bool,
     streaming: bool,
+    skip_refused: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -90,6 +94,7 @@ def run(
                 packs=packs,
                 standing_packs=os.environ.get("SUITE_REFERENCES", "").split(),
                 signers=required_signers(signers),
+                skip_refused=skip_refused,
             )
     except KeyboardInterrupt:
         click.echo("interrupted; whole chunks are kept: run the same command with --resume to go on", err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ from suite.run.reference import Reference
 from suite.run.stack import Stack
 from suite.runtime.docker import DockerRuntime
 from suite.runtime.process import ProcessRuntime
-from suite.score.floor import RepeatFloor, Repeats, floor_of
+from suite.score.floor import RepeatFloor, floor_of, repeat_floor
 from suite.stack.home import suite_home
 
 
@@ -56,11 +56,11 @@ class Compared:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scored:
-    """A stack whose captures are there and, if it has a reference, are scored."""
+    """A stack whose first start is there and, if it has a reference, is scored."""
 
     stack: Stack
-    captures: list[Capture]
-    repeats: Repeats
+    captures: Sequence[Future[Capture]]
+    """Its starts, the first done and the others perhaps not yet."""
     ledger: Path | None
     """None for a reference."""
     branches: Callable[[], Branching | None] | None = None
@@ -81,9 +81,12 @@ class Bundling:
         """Write the bundle of a stack that has a reference; one that has none is measured against nothing.
 
         Raises:
-            SuiteError: what its forks, its turn replay or its arbiter failed with, or the bundle could not be written.
+            SuiteError: what a further start, its forks, its turn replay or its arbiter failed with, or the bundle could
+                not be written.
         """
-        stack, captures, repeats, ledger = scored.stack, scored.captures, scored.repeats, scored.ledger
+        stack, ledger = scored.stack, scored.ledger
+        captures = [future.result() for future in scored.captures]
+        repeats = repeat_floor(captures)
         floor = floor_of(repeats)
         file = stack.manifest.reference_file
         if file is None or ledger is None:

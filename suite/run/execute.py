@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,6 @@ from suite.run.reference import Reference
 from suite.run.replays import replay_in_run
 from suite.run.scoring import on_device, score_pair
 from suite.run.stack import Stack, stack_at_hand
-from suite.score.floor import repeat_floor
 from suite.score.labels import Labels
 from suite.score.ledger import Ledger, read_ledger
 from suite.score.report import counts_line
@@ -48,11 +48,13 @@ class RunOptions:
 
 @dataclass(kw_only=True, slots=True)
 class RunReport:
-    """Results and failures of a run, each manifest in exactly one of them."""
+    """Results, failures and omissions of a run, each manifest in exactly one of them."""
 
     measured: list[Measured] = field(default_factory=list)
     failed: dict[str, SuiteError] = field(default_factory=dict)
     """Name -> what stopped it."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Name -> why this machine cannot run it, where such stacks were to be left out."""
 
 
 def execute(
@@ -69,8 +71,8 @@ def execute(
     """Capture what is missing, score every candidate and write its bundle.
 
     A stack that fails does not stop the others; a reference that fails stops those that need it. Starts are made in the
-    order in which stacks are given, and each stack is scored, and its counts are told, once its own are there. Bundles
-    of candidates are written after those of the numerical band, so that they can name its members.
+    order in which stacks are given; each stack is scored, and its counts are told, once its first start and the
+    reference's are there. Bundles of candidates are written after those of the numerical band, whose members they name.
 
     Args:
         stacks: Prepared stacks; references among them are captured and repeated only.
@@ -83,6 +85,7 @@ def execute(
         cancelled: Set on Ctrl-C; running starts end and keep their whole chunks.
     """
     report = RunReport()
+    _import_shared()
     ordered = sorted(stacks, key=lambda s: s.manifest.role != "reference")
     with (
         ThreadPoolExecutor(max_workers=options.jobs, thread_name_prefix="suite-start") as pool,
@@ -105,17 +108,17 @@ def execute(
             replays = {stack.label: starts.replays(stack, compared) for stack in ordered}
             left, scored = list(ordered), list[Scored]()
             closing = []
-            for stack in _as_finished(ordered, captured):
-                observer = observer_for(stack.label)
+            for stack in _as_first_starts_end(ordered, captured):
+                futures = captured[stack.label]
                 try:
-                    captures = [future.result() for future in captured[stack.label]]
-                    ready = _score(stack, captures, compared, starts, store, observer)
+                    ready = _score(stack, futures, compared, starts, store, observer_for(stack.label))
                     scored.append(replace(ready, replayed=replays[stack.label]))
                 except SuiteError as error:
                     report.failed[stack.label] = error
                 left.remove(stack)
                 band_is_out = all(s.manifest.role != "band" for s in left)
-                for item in [s for s in scored if band_is_out or s.stack.manifest.role != "candidate"]:
+                ready_to_close = [s for s in scored if band_is_out or s.stack.manifest.role != "candidate"]
+                for item in sorted(ready_to_close, key=lambda s: s.stack.manifest.role == "candidate"):
                     scored.remove(item)
                     closing.append(writer.submit(_close, item, bundling, report, observer_for))
             for closed in closing:
@@ -127,17 +130,20 @@ def execute(
     return report
 
 
-def _as_finished(stacks: Sequence[Stack], captured: Mapping[str, Sequence[Future[Capture]]]) -> Iterator[Stack]:
-    """Each stack once all of its starts have ended; of those that have, in the order of `stacks`, the band first."""
+def _import_shared() -> None:
+    """Import what several threads need: one that meets a circle of imports in the middle sees half a module."""
+    for name in ("jsonschema", "cyclonedx.validation.json"):
+        importlib.import_module(name)
+
+
+def _as_first_starts_end(stacks: Sequence[Stack], captured: Mapping[str, Sequence[Future[Capture]]]) -> Iterator[Stack]:
+    """Each stack once its first start has ended; of those that have, in the order of `stacks`, the band first."""
     left = sorted(stacks, key=lambda s: s.manifest.role == "candidate")
     while left:
-        ended = next((s for s in left if all(future.done() for future in captured[s.label])), None)
-        if ended is None:
-            running = {future for s in left for future in captured[s.label] if not future.done()}
-            wait(running, return_when=FIRST_COMPLETED)
-        else:
-            left.remove(ended)
-            yield ended
+        wait([captured[s.label][0] for s in left], return_when=FIRST_COMPLETED)
+        ended = next(s for s in left if captured[s.label][0].done())
+        left.remove(ended)
+        yield ended
 
 
 class _Starts:
@@ -259,18 +265,17 @@ def sanity_limit(reference: Capture) -> float | None:
 
 def _score(
     stack: Stack,
-    captures: list[Capture],
+    captures: Sequence[Future[Capture]],
     compared: Mapping[Path, Compared],
     starts: _Starts,
     store: Store,
     observer: Observer,
 ) -> Scored:
-    repeats = repeat_floor(captures)
+    candidate = captures[0].result()
     file = stack.manifest.reference_file
     if file is None:
-        return Scored(stack=stack, captures=captures, repeats=repeats, ledger=None)
+        return Scored(stack=stack, captures=captures, ledger=None)
     reference, reference_capture = compared[file].reference, _reference_of(compared[file].capture, stack)
-    candidate = captures[0]
     _require_sane(stack, candidate, reference_capture)
     candidate.require_finite()
     reference_capture.require_finite()
@@ -291,7 +296,7 @@ def _score(
     observer.note(counts_line(summarise(scores)))
     sides = {"reference": reference_capture, "candidate": candidate}
     branches = starts.branches(stack, reference, sides, scores)
-    return Scored(stack=stack, captures=captures, repeats=repeats, ledger=ledger, branches=branches)
+    return Scored(stack=stack, captures=captures, ledger=ledger, branches=branches)
 
 
 def _close(scored: Scored, bundling: Bundling, report: RunReport, observer_for: ObserverFor) -> None:

@@ -6,9 +6,11 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from suite.errors import InvalidInput
 from suite.run.execute import ObserverFor, RunOptions, RunReport, default_jobs, execute
 from suite.run.prepare import Prepared, prepare
-from suite.stack.home import require_writable_results
+from suite.run.stack import refusal_of
+from suite.stack.home import require_writable_results, suite_home
 
 
 def measure(
@@ -25,6 +27,7 @@ def measure(
     packs: Sequence[str] = (),
     standing_packs: Sequence[str] = (),
     signers: Sequence[str] = (),
+    skip_refused: bool = False,
 ) -> tuple[Prepared, RunReport]:
     """Measure stacks and write their bundles; what the capture store holds already is not run again.
 
@@ -41,13 +44,23 @@ def measure(
         packs: Reference packs for this run.
         standing_packs: Packs to look into where they fit.
         signers: Key ids, one of which must have signed whatever pack is taken.
+        skip_refused: Leave out, and name in the report, what this machine is known not to run, instead of raising.
 
     Raises:
         InvalidInput, MissingPrerequisite, VerificationFailed: before anything started; see `prepare`.
     """
+    refused = {path: refusal_of(path, home=suite_home()) for path in manifests} if skip_refused else {}
+    left_out = {name: str(finding) for name, finding in filter(None, refused.values())}
+    for name, reason in left_out.items():
+        observer_for(name).warn(f"left out: {reason}")
+    runnable = [path for path in manifests if refused.get(path) is None]
+    if not runnable:
+        raise InvalidInput(
+            "this machine can run none of these stacks", hint="`suite plan` says why of each; name others"
+        )
     try:
         prepared = prepare(
-            manifests,
+            runnable,
             root=root,
             observer_for=observer_for,
             cancelled=cancelled,
@@ -73,4 +86,5 @@ def measure(
     except KeyboardInterrupt:
         cancelled.set()
         raise
+    report.left_out.update(left_out)
     return prepared, report

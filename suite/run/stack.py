@@ -124,6 +124,17 @@ def stack_at_hand(
         return None
 
 
+def refusal_of(path: Path, *, home: Path) -> tuple[str, Finding] | None:
+    """The name of a manifest and the first reason for which this machine cannot run it; None where none is known.
+
+    Raises:
+        InvalidInput: the manifest cannot be loaded.
+    """
+    manifest = load_manifest(path)
+    found = findings(manifest, rules=rules_of(manifest, home=home), processor=this_processor())
+    return next(((manifest.name, finding) for finding in found if finding.severity == "refuse"), None)
+
+
 def refuse_known_bad(
     manifest: Manifest,
     observer: Observer,

@@ -27,6 +27,7 @@ def report_table(report: RunReport) -> str:
     parts += [
         f"{name}: {survival_line(line)}" for name, bundle in bundles.items() for line in bundle.record.replays or ()
     ]
+    parts += [f"{name}: left out: {reason}" for name, reason in report.left_out.items()]
     parts += [f"{name}: {bundle.folder}" for name, bundle in bundles.items()]
     return "\n".join(part for part in parts if part)
 
@@ -105,4 +106,4 @@ def report_json(report: RunReport) -> dict[str, Any]:
                 item["replays"] = [line.model_dump(mode="json") for line in record.replays]
         measured.append(item)
     failed = {name: {"message": str(e), "exit_code": e.exit_code} for name, e in report.failed.items()}
-    return {"schema_version": 1, "measured": measured, "failed": failed}
+    return {"schema_version": 1, "measured": measured, "failed": failed, "left_out": report.left_out}
