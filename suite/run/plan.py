@@ -14,6 +14,7 @@ from suite.errors import SuiteError
 from suite.image.engine import connected
 from suite.image.ensure import find_image
 from suite.manifest.load import load_manifest
+from suite.manifest.lock import Lock
 from suite.manifest.schema import Manifest
 from suite.model.ensure import find_model
 from suite.model.source import LocalModel, Source, source_of
@@ -200,8 +201,16 @@ def _seconds(stack: Stack, store: Store, parameters: int) -> tuple[float | None,
     if stack.lock.hardware.kind != "cpu":
         return None, "no earlier start of this size on this machine"
     threads = stack.lock.hardware.threads or 1
-    # About 150 GFLOP/s a thread in BF16, two operations per parameter and token.
-    return _START_SECONDS + 2 * parameters * stack.lock.workload.num_tokens / (150e9 * threads), "a rough rate"
+    rate = _thread_flops(stack.lock) * threads
+    # Two operations per parameter and token.
+    return _START_SECONDS + 2 * parameters * stack.lock.workload.num_tokens / rate, "a rough rate"
+
+
+def _thread_flops(lock: Lock) -> float:
+    """Rough operations a second of one thread: measured on one processor with BF16 instructions and one of AVX2 only."""
+    if lock.engine.dtype == "float32":
+        return 30e9 if lock.hardware.isa == "avx2" else 90e9
+    return 9e9 if lock.hardware.isa == "avx2" else 150e9
 
 
 def _same_size(lock_bytes: bytes, stack: Stack) -> bool:
