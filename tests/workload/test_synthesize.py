@@ -25,6 +25,7 @@ from tests.workload.conftest import LAB
 
 # A change of the laboratory or of a scenario changes these on purpose, together with GENERATOR and the files.
 SHIPPED = {
+    "session-2k.json": "9cddc39944fdfe7e07e154b333dfad662ab6d4f75eefa41faccb8a5ee2a01bdd",
     "session-7k.json": "e53847251f1e52736be7e664f9588ee81f5d292b849f7d47229986bf84499e8a",
     "session-32k.json": "1f324202d5f923723482c7bfc2e70c98ce5a9fe0d960e3d7bbefc1585a369f08",
     "session-100k.json": "fee4d9ce9731cdc982acf092c2c9fb5760a30344222f6a2581d47f266a5025d7",
