@@ -13,8 +13,8 @@ import numpy as np
 from suite.agent.chunks import Journal, start_journal
 from suite.agent.engine import armed, start_engine
 
-CHUNK = 96
-PROMPT = 200
+CHUNK = 40
+PROMPT = 60
 NEW = 24
 SETTINGS = {
     "attention_backend": "CPU_ATTN",
