@@ -275,7 +275,7 @@ def make_lock(
 
 
 def locked_hardware(hardware: Hardware, processor: Processor | None) -> Hardware:
-    """The hardware of a manifest, with the kind of processor filled in where it is a CPU that the manifest leaves open."""
+    """The hardware of a manifest, with the kind of processor filled in where it leaves that of a CPU open."""
     if hardware.kind != "cpu" or hardware.isa is not None or processor is None:
         return hardware
     return Hardware.model_validate(hardware.model_dump() | {"isa": processor.isa})

@@ -12,7 +12,9 @@ from suite.agent.processor import ISAS, Processor, at_least, isa_words, loaded_e
 from suite.agent.settings import effective_settings, mismatches
 from tests.agent.test_settings import rank
 
-COMMON = "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge cmov mmx fxsr sse sse2 ssse3 fma cx16 sse4_1 sse4_2 avx f16c"
+COMMON = (
+    "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge cmov mmx fxsr sse sse2 ssse3 fma cx16 sse4_1 sse4_2 avx f16c"
+)
 AVX2 = COMMON + " bmi1 avx2 smep bmi2 rdseed adx clflushopt sha_ni"
 AVX512 = AVX2 + " avx512f avx512dq avx512cd avx512bw avx512vl avx512_vnni"
 
