@@ -170,7 +170,7 @@ def test_the_plain_command_serves_under_the_settings_of_the_manifest(server: Ser
     assert told["enforce_eager"] is True
 
 
-# How a stream is put together does not depend on the template: one shape that ends turns as the model does, and one not.
+# How a stream is put together does not depend on the template: a shape that ends turns as the model does, and one not.
 SHAPES = [*((shape, False) for shape in ALL), ("chatml", True), ("gemma", True)]
 
 
