@@ -41,6 +41,9 @@ CPU_EXPECT: dict[str, Any] = {
     "threads": 1,
     "device_kind": "cpu",
 }
+FLOAT32_ENGINE: dict[str, Any] = CPU_ENGINE | {"dtype": "float32", "kv_cache_dtype": "auto"}
+"""What every processor computes fast, and none with kernels that another lacks; its rows are kept as logits."""
+FLOAT32_EXPECT: dict[str, Any] = CPU_EXPECT | {"dtype": "float32", "kv_cache_dtype": "float32"}
 FAKE_ENGINE: dict[str, Any] = {"max_num_batched_tokens": 32, "max_model_len": 400}
 
 

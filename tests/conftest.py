@@ -97,6 +97,10 @@ def text_ids(smollm2: Path) -> list[int]:
     return ids
 
 
+# With vLLM or torch loaded, an interpreter takes seconds to take itself apart.
+_LEAVE = "\nfrom suite.agent.lifetime import leave\nleave(0)\n"
+
+
 @pytest.fixture(scope="session")
 def in_stack(vllm_python: Path) -> Callable[..., Any]:
     """Run code in the stack's interpreter with arguments; it returns the JSON that the code prints last."""
@@ -104,7 +108,7 @@ def in_stack(vllm_python: Path) -> Callable[..., Any]:
     def run(code: str, *arguments: object, timeout_seconds: float = 300) -> Any:
         root = Path(__file__).parent.parent
         done = subprocess.run(
-            [str(vllm_python), "-P", "-c", code, *map(str, arguments)],
+            [str(vllm_python), "-P", "-c", code + _LEAVE, *map(str, arguments)],
             capture_output=True,
             text=True,
             timeout=timeout_seconds,

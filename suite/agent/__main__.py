@@ -13,6 +13,7 @@ import traceback
 from pathlib import Path
 
 from suite.agent.events import AgentFailure, Events, failure_of, write_outcome
+from suite.agent.lifetime import leave, uncollected
 
 COMMANDS = {
     "capture": "suite.agent.capture",
@@ -59,7 +60,9 @@ def main(arguments: list[str]) -> int:
     events = Events(out)
     started = time.perf_counter()
     try:
-        importlib.import_module(COMMANDS[command]).run(request, events)
+        with uncollected():
+            module = importlib.import_module(COMMANDS[command])
+        module.run(request, events)
     except Exception as error:  # noqa: BLE001 - told by the outcome; the log has the traceback
         if not isinstance(error, AgentFailure):
             traceback.print_exc()
@@ -68,4 +71,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

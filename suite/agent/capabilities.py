@@ -17,6 +17,7 @@ import torch
 
 from suite.agent.engine import vllm_version
 from suite.agent.events import AgentFailure, Events, write_json
+from suite.agent.lifetime import uncollected
 
 SCHEMA_VERSION = 1
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
@@ -33,7 +34,8 @@ def run(request: dict[str, Any], events: Events) -> None:
         AgentFailure: this vLLM is not built for CUDA, or its rules cannot be asked (`engine`).
     """
     events.phase("ask vLLM for its rules")
-    found = evaluate(request["compute_capability"], head_sizes=request["head_sizes"], dtype=request["dtype"])
+    with uncollected():
+        found = evaluate(request["compute_capability"], head_sizes=request["head_sizes"], dtype=request["dtype"])
     write_json(Path(request["out"]) / "capabilities.json", found)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from suite.agent.checkpoint import require_files
 from suite.agent.events import AgentFailure, Events
+from suite.agent.lifetime import uncollected
 
 _EXTENSION = "suite.agent.worker.CaptureWorker"
 
@@ -43,7 +44,8 @@ def start_engine(model: str, settings: dict[str, Any]) -> Any:
     Raises:
         AgentFailure: vLLM did not start (`engine`).
     """
-    from vllm import LLM
+    with uncollected():
+        from vllm import LLM
 
     # Prompts are token ids, so the engine needs no tokenizer.
     fixed = {"worker_extension_cls": _EXTENSION, "skip_tokenizer_init": True, "disable_log_stats": True}

@@ -10,6 +10,8 @@ import json
 import sys
 from typing import Any
 
+from suite.agent.lifetime import leave, uncollected
+
 
 class _AnyVocabulary(dict[str, int]):
     """Knows every token: parsers look up their special tokens, and work on text afterwards."""
@@ -60,9 +62,10 @@ class StandInTokenizer:
 
 def ask(request: dict[str, Any]) -> dict[str, Any]:
     """The parser's calls; raises what vLLM raises."""
-    import vllm
-    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
-    from vllm.tool_parsers import ToolParserManager
+    with uncollected():
+        import vllm
+        from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+        from vllm.tool_parsers import ToolParserManager
 
     if request.get("tokenizer"):
         from transformers import AutoTokenizer
@@ -95,4 +98,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

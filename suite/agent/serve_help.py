@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 from suite.agent.events import AgentFailure, Events, write_whole
+from suite.agent.lifetime import uncollected
 
 
 def run(request: dict[str, Any], events: Events) -> None:
@@ -22,7 +23,8 @@ def run(request: dict[str, Any], events: Events) -> None:
         AgentFailure: vLLM's command line has no such help (`engine`).
     """
     events.phase("ask vLLM for its flags")
-    text = serve_help()
+    with uncollected():
+        text = serve_help()
     if "--max-model-len" not in text:
         raise AgentFailure("engine", "`vllm serve --help=all` did not list the flags", "this vLLM may be too old")
     write_whole(Path(request["out"]) / "serve-help.txt", text.encode())

@@ -12,9 +12,10 @@ import numpy as np
 
 from suite.agent.chunks import Journal, start_journal
 from suite.agent.engine import armed, start_engine
+from suite.agent.lifetime import leave
 
-CHUNK = 96
-PROMPT = 200
+CHUNK = 40
+PROMPT = 60
 NEW = 24
 SETTINGS = {
     "attention_backend": "CPU_ATTN",
@@ -157,3 +158,4 @@ def main(folder, model, oracle):
 
 if __name__ == "__main__":
     print(json.dumps(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "1")))
+    leave(0)

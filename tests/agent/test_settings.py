@@ -51,6 +51,7 @@ def test_one_rank():
         "threads": None,  # of the host; they change nothing on a GPU
         "device_kind": "cuda",
         "architecture": "12.0",
+        "isa": None,
     }
 
 

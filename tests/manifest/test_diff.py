@@ -170,3 +170,35 @@ def test_shipped_reference_with_offload_leaves_one_factor() -> None:
     result = factors(reference, load_manifest(ROOT / "manifests/rtx5090-awq-g32.yaml"))
     assert [factor.name for factor in result.factors] == ["weight_quantisation"]
     assert [item.name for item in result.consequent] == ["cpu_offload"]
+
+
+def test_two_kinds_of_processors_are_two_pieces_of_hardware(tmp_path: Path) -> None:
+    old, new = (lock(tmp_path, hardware__isa=isa) for isa in ("avx2", "avx512_bf16"))
+    [factor] = factors(old, new).factors
+    assert factor.name == "hardware"
+    assert isinstance(factor.a, dict)
+    assert isinstance(factor.b, dict)
+    assert (factor.a["isa"], factor.b["isa"]) == ("avx2", "avx512_bf16")
+    # A lock of before it was recorded says nothing of it, which is not the same.
+    assert [f.name for f in factors(lock(tmp_path), new).factors] == ["hardware"]
+
+
+def test_a_manifest_that_leaves_the_processor_open_takes_any(tmp_path: Path) -> None:
+    open_, named = manifest(tmp_path), manifest(tmp_path, hardware__isa="avx2")
+    made = lock(tmp_path, hardware__isa="avx512_bf16")
+    assert factors(open_, made).factors == factors(made, open_).factors == ()
+    assert [f.name for f in factors(named, made).factors] == ["hardware"]
+
+
+@pytest.mark.parametrize(("cache", "own_cache"), [("auto", "bfloat16"), ("auto", "auto"), ("float16", "bfloat16")])
+def test_a_cache_of_the_models_own_dtype_follows_from_that_dtype(tmp_path: Path, cache: str, own_cache: str) -> None:
+    dtype = "float32" if cache == "auto" else cache
+    other = lock(tmp_path, engine__dtype=dtype, engine__kv_cache_dtype=cache)
+    result = factors(lock(tmp_path, engine__kv_cache_dtype=own_cache), other)
+    assert [f.name for f in result.factors] == ["dtype"]
+    assert [f.name for f in result.consequent] == ([] if cache == own_cache else ["kv_cache_dtype"])
+
+
+def test_another_cache_beside_another_dtype_is_a_second_factor(tmp_path: Path) -> None:
+    other = lock(tmp_path, engine__dtype="float32", engine__kv_cache_dtype="fp8")
+    assert [f.name for f in factors(lock(tmp_path), other).factors] == ["dtype", "kv_cache_dtype"]

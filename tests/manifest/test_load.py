@@ -60,6 +60,8 @@ def test_whole_manifest(tmp_path: Path) -> None:
         ({"model.path": "here"}, "model", "exactly one of"),
         ({"runtime.packages": None}, "runtime", "needs `packages`"),
         ({"hardware.threads": None}, "hardware", "needs `threads`"),
+        ({"hardware.isa": "avx9"}, "hardware.isa", "must be one of avx2, avx512, avx512_bf16, amx, not 'avx9'"),
+        ({"hardware.isa": "avx2", "hardware.architecture": "aarch64"}, "hardware", "names kinds of x86_64"),
         ({"environment": {"LD_PRELOAD": "x.so"}}, "environment", "not an allowed variable"),
         ({"engine.cudagraph_mode": "FULL"}, "engine", "contradict"),
         ({"engine.extra": {"seed": 3}}, "engine", "has a key of its own"),

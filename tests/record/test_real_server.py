@@ -20,10 +20,13 @@ import pytest
 from suite.record.ids import with_recorded_ids
 from suite.record.journal import read_journals
 from suite.record.sessions import Written, write_sessions
+from suite.stack.engine_log import read_log
+from suite.stack.launch import launch
 from suite.workload.check.run import check_session
 from suite.workload.render import prompt_ids, render
 from suite.workload.session import load_session
 from suite.workload.turns import load_turns, turns_file
+from tests.manifest.samples import CPU, lock
 from tests.record.templates import ALL, CHATML
 from tests.record.world import Running, proxy
 
@@ -45,36 +48,62 @@ TOOLS = [
 START_SECONDS = 400
 
 
+class Server:
+    """A running server and its log."""
+
+    def __init__(self, url: str, log: Path) -> None:
+        self.url = url
+        self.log = log
+
+
 @pytest.fixture(scope="module")
-def vllm_server(vllm_python: Path, smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One server for all tests of this file; requests bring their chat templates."""
-    log = tmp_path_factory.mktemp("server") / "log.txt"
+def server(vllm_python: Path, smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for all tests of this file, started as `suite launch` prints it; requests bring their templates."""
+    folder = tmp_path_factory.mktemp("server")
+    log = folder / "log.txt"
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [
-        str(vllm_python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(smollm2),
-        "--served-model-name", "small",
-        "--host", "127.0.0.1", "--port", str(port), "--max-model-len", "4096", "--enforce-eager", "--max-num-seqs", "2",
-        "--trust-request-chat-template", "--enable-auto-tool-choice", "--tool-call-parser", "hermes",
-    ]  # fmt: skip
-    environment = os.environ | {
-        "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1",
-        "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "PATH": f"{vllm_python.parent}:{os.environ['PATH']}",
+    stack = lock(
+        folder,
+        CPU,
+        name="small",
+        model={"path": str(folder)},
+        environment={"VLLM_CPU_KVCACHE_SPACE": "1"},
+        engine__dtype="float32",
+        engine__kv_cache_dtype="auto",
+        engine__max_model_len=4096,
+        serve={
+            "max_num_seqs": 2,
+            "enable_prefix_caching": True,
+            "enable_auto_tool_choice": True,
+            "tool_call_parser": "hermes",
+            "extra": {"trust_request_chat_template": True},
+        },
+    )
+    made = launch(stack, model_folder=str(smollm2), port=port)
+    variables = {
+        "PATH": f"{vllm_python.parent}:/usr/bin:/bin", "HOME": str(folder), "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
     }  # fmt: skip
     with log.open("wb") as stream:
-        process = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment, start_new_session=True)
+        process = subprocess.Popen(made.plain, stdout=stream, stderr=stream, env=variables, start_new_session=True)
     try:
         deadline = time.monotonic() + START_SECONDS
         while not _healthy(port):
             assert process.poll() is None, log.read_text(errors="replace")[-4000:]
             assert time.monotonic() < deadline, log.read_text(errors="replace")[-4000:]
-            time.sleep(1)
-        yield f"http://127.0.0.1:{port}"
+            time.sleep(0.2)
+        yield Server(f"http://127.0.0.1:{port}", log)
     finally:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
-                os.killpg(process.pid, number)
-                process.wait(30)
+        # Nothing of it is kept, and a polite end takes vLLM seconds.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def vllm_server(server: Server) -> str:
+    return server.url
 
 
 def _healthy(port: int) -> bool:
@@ -99,7 +128,7 @@ def play(client: openai.OpenAI, template: str, *, stream: bool) -> None:
     words_alone = {str(token_id): -100 for token_id in range(17)}
     for turn in range(4):
         options: dict[str, Any] = {
-            "model": "small", "messages": messages, "tools": TOOLS, "temperature": 0, "max_tokens": 12,
+            "model": "small", "messages": messages, "tools": TOOLS, "temperature": 0, "max_tokens": 8,
             "tool_choice": "none", "extra_body": extra, "logit_bias": words_alone,
         }  # fmt: skip
         if stream:
@@ -127,8 +156,27 @@ def recorded(folder: Path, name: str = "s") -> Written:
     return written
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("shape", ALL)
+def test_the_plain_command_serves_under_the_settings_of_the_manifest(server: Server) -> None:
+    """What `suite launch` prints is what starts."""
+    body = {"model": "small", "prompt": "The capital of France is", "max_tokens": 4, "temperature": 0}
+    answer = httpx2.post(f"{server.url}/v1/completions", json=body, timeout=120).json()
+    assert answer["model"] == "small"
+    assert answer["usage"]["completion_tokens"] == 4
+    report = read_log(server.log.read_text(errors="replace").splitlines())
+    assert report.not_taken() == []
+    told = report.effective()
+    assert told["max_model_len"] == 4096
+    assert told["dtype"] == "float32"
+    assert told["enforce_eager"] is True
+
+
+# How a stream is put together does not depend on the template: a shape that ends turns as the model does, and one not.
+SHAPES = [*((shape, False) for shape in ALL), ("chatml", True), ("gemma", True)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "stream"), SHAPES, ids=[f"{shape}-{'streamed' if stream else 'whole'}" for shape, stream in SHAPES]
+)
 def test_a_recording_renders_to_the_servers_ids(
     shape: str, stream: bool, vllm_server: str, smollm2: Path, tmp_path: Path
 ) -> None:

@@ -81,6 +81,15 @@ def test_what_does_not_fit_the_candidate_is_named(tmp_path):
     assert told.startswith("tokens_sha256 (0000")
 
 
+def test_a_reference_of_another_kind_of_processor_is_another_one_unless_the_manifest_names_it(tmp_path):
+    lock, candidate = (reference_lock(tmp_path, hardware__isa=isa) for isa in ("avx512_bf16", "avx2"))
+    open_, named = reference_manifest(tmp_path), reference_manifest(tmp_path, hardware__isa="avx512_bf16")
+    assert differences(open_, lock, candidate) == ["hardware.isa (avx2 is wanted, it has avx512_bf16)"]
+    assert differences(open_, lock, lock) == differences(open_, lock) == []
+    assert differences(named, lock, candidate) == []
+    assert differences(named, candidate, lock)[0].startswith("hardware (")
+
+
 def test_damaged_captures_are_passed_over_in_a_search(home, tmp_path):
     stored = hidden_capture(home, reference_lock(tmp_path))
     (stored.capture.folder / "chunk-00000.safetensors").write_bytes(b"short")

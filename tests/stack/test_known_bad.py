@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from suite.agent.processor import Processor
 from suite.manifest.load import load_manifest
 from suite.stack.known_bad import findings, vllm_version
 from tests.manifest.samples import CPU as PLAIN
@@ -162,3 +163,78 @@ def test_version(tmp_path: Path, text: str, version: tuple[int, int] | None) -> 
 
 def test_shipped_tp3_divides_smollm2() -> None:
     assert findings(load_manifest(ROOT / "manifests/cpu-tp3.yaml"), config={"num_attention_heads": 9}) == ()
+
+
+AVX2, AVX512, BF16, AMX = (
+    Processor(architecture="x86_64", name="A", isa=isa) for isa in ("avx2", "avx512", "avx512_bf16", "amx")
+)
+OLD = Processor(architecture="x86_64", name="an old one", isa=None)
+ARM = Processor(architecture="aarch64", name="an Arm", isa=None)
+FLOAT32 = changed(CPU, {"engine.dtype": "float32", "engine.kv_cache_dtype": "auto"})
+LOCAL_INT4 = {"model": {"path": "/m", "weight_format": "w4a16-g64"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "processor", "key", "texts"),
+    [
+        (
+            {"engine__kv_cache_dtype": "fp8_e4m3"},
+            AVX2,
+            "engine.kv_cache_dtype",
+            ("an FP8 cache on a CPU needs AVX-512 or AMX", "A (AVX2 only)", "`auto`", "w8a8-int8"),
+        ),
+        ({"engine__kv_cache_dtype": "fp8"}, AVX2, "engine.kv_cache_dtype", ("needs AVX-512 or AMX",)),
+        (LOCAL_INT4, AVX2, "model", ("4-bit weights in the AVX-512 extensions only", "A (AVX2 only)", "w8a8-int8")),
+        ({"model__weight_format": "awq-int4"}, AVX2, "model", ("4-bit weights",)),
+        ({"model__weight_format": None, "engine__quantization": "gptq_marlin"}, AVX2, "model", ("4-bit weights",)),
+        ({}, ARM, "hardware.architecture", ("for x86_64", "an Arm (aarch64)")),
+        ({}, OLD, "hardware.architecture", ("needs AVX2, which an old one does not have",)),
+        ({"hardware__isa": "avx512_bf16"}, AVX2, "hardware.isa", ("for AVX-512 with BF16", "A (AVX2 only)")),
+        ({"hardware__isa": "avx2"}, AMX, "hardware.isa", ("for AVX2 only", "A (AMX)")),
+    ],
+)
+def test_what_a_processor_cannot_run_is_refused_with_what_it_can(
+    tmp_path: Path, changes: dict[str, Any], processor: Processor, key: str, texts: tuple[str, ...]
+) -> None:
+    [finding] = findings(manifest(tmp_path, FLOAT32, **changes), processor=processor)
+    assert (finding.severity, finding.key) == ("refuse", key)
+    for text in texts:
+        assert text in finding.message
+    # Unasked for, a machine is none of the stack's traps.
+    assert findings(manifest(tmp_path, FLOAT32, **changes)) == ()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_dtype_without_instructions_is_warned_of(tmp_path: Path, dtype: str) -> None:
+    stack = manifest(tmp_path, CPU, engine__dtype=dtype, engine__kv_cache_dtype=dtype)
+    [finding] = findings(stack, processor=AVX2)
+    assert (finding.severity, finding.key) == ("warn", "engine.dtype")
+    assert f"{dtype} is computed without instructions for it" in finding.message
+    assert "float32" in finding.message
+    assert findings(stack, processor=BF16) == ()
+
+
+@pytest.mark.parametrize("processor", [AVX512, BF16, AMX])
+def test_nothing_is_said_of_what_a_newer_processor_runs(tmp_path: Path, processor: Processor) -> None:
+    for base in (CPU, FLOAT32):
+        for changes in ({}, {"engine__kv_cache_dtype": "fp8_e4m3"}, LOCAL_INT4):
+            assert findings(manifest(tmp_path, base, **changes), processor=processor) == ()
+
+
+def test_float32_and_int8_run_everywhere(tmp_path: Path) -> None:
+    for changes in ({}, {"model__weight_format": "w8a8-int8"}, {"hardware__isa": "avx2"}):
+        assert findings(manifest(tmp_path, FLOAT32, **changes), processor=AVX2) == ()
+
+
+def test_the_processor_that_a_stack_names_is_judged_on_any_machine(tmp_path: Path) -> None:
+    stack = manifest(tmp_path, FLOAT32, hardware__isa="avx2", engine__kv_cache_dtype="fp8")
+    [alone] = findings(stack)
+    assert (alone.severity, alone.key) == ("refuse", "engine.kv_cache_dtype")
+    assert "this is AVX2 only" in alone.message
+    assert {f.key for f in findings(stack, processor=BF16)} == {"engine.kv_cache_dtype", "hardware.isa"}
+
+
+def test_a_gpu_stack_does_not_ask_for_the_processor(tmp_path: Path) -> None:
+    assert findings(manifest(tmp_path, CUDA, engine__kv_cache_dtype="fp8"), processor=OLD) == findings(
+        manifest(tmp_path, CUDA, engine__kv_cache_dtype="fp8")
+    )

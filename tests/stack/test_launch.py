@@ -1,19 +1,13 @@
+"""Launch commands as they are printed; that the real vLLM starts by one is seen in `tests/record/test_real_server`."""
+
 import itertools
-import json
-import os
 import shlex
-import signal
-import socket
 import subprocess
-import time
-import urllib.error
-import urllib.request
 
 import pytest
 
 from suite.errors import InvalidInput
 from suite.manifest.load import load_manifest
-from suite.stack.engine_log import read_log
 from suite.stack.launch import MODEL_PLACEHOLDER, launch, shell_text
 from tests.manifest.samples import CPU, CUDA, DIGEST, REVISION, ROOT, lock, manifest
 
@@ -157,50 +151,6 @@ def test_a_vllm_without_a_working_command_is_launched_by_its_module(tmp_path):
     assert made.docker[at + 1] == "python3"
     assert made.docker[at + 3 : at + 7] == start[1:]
     assert "--gpus" not in made.docker
-
-
-@pytest.mark.vllm
-def test_the_plain_command_really_serves_the_small_model(tmp_path, smollm2, vllm_python):
-    """What is printed is what starts: the real server answers a request, under the settings of the manifest."""
-    environment = {"VLLM_CPU_KVCACHE_SPACE": "1"}
-    stack = lock(tmp_path, CPU, model={"path": str(tmp_path)}, environment=environment, engine__max_model_len=512)
-    port = free_port()
-    made = launch(stack, model_folder=str(smollm2), port=port)
-    variables = {"PATH": f"{vllm_python.parent}:/usr/bin:/bin", "HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
-    with (tmp_path / "log").open("wb") as log:
-        server = subprocess.Popen(made.plain, stdout=log, stderr=log, env=variables, start_new_session=True)
-    try:
-        answer = ask(port, server, tmp_path / "log")
-    finally:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
-    assert answer["model"] == "sample"
-    assert answer["usage"]["completion_tokens"] == 4
-    report = read_log((tmp_path / "log").read_text(errors="replace").splitlines())
-    assert report.not_taken() == []
-    assert report.effective()["max_model_len"] == 512
-    assert report.effective()["enforce_eager"] is True
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def ask(port, server, log):
-    body = {"model": "sample", "prompt": "The capital of France is", "max_tokens": 4, "temperature": 0}
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    for _ in range(600):
-        assert server.poll() is None, log.read_text(errors="replace")[-4000:]
-        try:
-            with urllib.request.urlopen(request, timeout=60) as response:
-                return json.load(response)
-        except urllib.error.URLError:
-            time.sleep(0.5)
-    raise AssertionError(log.read_text(errors="replace")[-4000:])
 
 
 @pytest.mark.parametrize("variables", [{"LD_PRELOAD": "evil.so"}, {"VLLM_PLUGINS": "x"}, {"VLLM_A": "x\ny"}])
