@@ -66,6 +66,32 @@ class TestProperties:
         assert value["n"] == 1
         assert len(value) == 2
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "PASSWORD=hunter22\nUSER=x",
+            "[Interface]\nPrivateKey = vDW38+uE+fhf1cjkxoPJ8vfuZHzUttbuo6hKkOsUr3g=\n",
+            "login x password Xy12ab99\nfoo",
+            "key 7 Xy12ab99\nfoo\n",
+        ],
+    )
+    @pytest.mark.parametrize("times", [1, 2])
+    def test_line_ends_inside_json_stay(self, text: str, times: int) -> None:
+        """The letter of an escape is no part of the value before it."""
+        as_json = text
+        for _ in range(times):
+            as_json = json.dumps({"command": as_json})
+        (scrubbed,) = scrub(as_json)
+        assert scrubbed != as_json
+        for _ in range(times):
+            scrubbed = json.loads(scrubbed)["command"]
+        assert [len(line) for line in scrubbed.split("\n")] == [len(line) for line in text.split("\n")]
+
+    def test_a_value_begins_after_the_line_end_before_it(self) -> None:
+        text = json.dumps({"command": "to:\nmax.muster@firma.de", "again": "max.muster@firma.de"})
+        first, second = json.loads(scrub(text)[0]).values()
+        assert first == "to:\n" + second
+
     @given(st.text(alphabet="abcdefgh \n.,;!?()", max_size=200))
     def test_prose_stays(self, text: str) -> None:
         assert scrub(text) == [text]
