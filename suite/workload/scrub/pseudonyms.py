@@ -186,7 +186,14 @@ def _with_escapes(value: str, made: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _order(key: bytes, label: str, choices: tuple[int, ...]) -> list[int]:
-    return sorted(choices, key=lambda n: hmac.digest(key, f"{label}\0{n}".encode(), hashlib.sha256))
+    begun = hmac.new(key, f"{label}\0".encode(), hashlib.sha256)
+
+    def rank(number: int) -> bytes:
+        digest = begun.copy()
+        digest.update(b"%d" % number)
+        return digest.digest()
+
+    return sorted(choices, key=rank)
 
 
 def _octet_choices(index: int, octets: list[int], octet: int) -> list[int]:
