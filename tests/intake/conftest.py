@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from suite.intake.examine import examine
 from suite.signing import new_key
 from tests.intake.forger import Forger
 
@@ -37,13 +36,3 @@ def keys(tmp_path_factory):
     """Two people's signing keys."""
     folder = tmp_path_factory.mktemp("keys")
     return new_key(folder / "mine"), new_key(folder / "theirs")
-
-
-@pytest.fixture
-def look(tmp_path_factory):
-    """What `take_in` does with a path, in this process; its process is tested where that is the point."""
-
-    def look(path, *, results, **options):
-        return examine(path, scratch=tmp_path_factory.mktemp("scratch"), results=results, **options)
-
-    return look

@@ -21,6 +21,7 @@ from suite.intake.report import IntakeReport
 from suite.signing import sign_folder
 from tests.intake.archives import tar_of, zip_of
 from tests.intake.forger import Forger
+from tests.intake.here import look
 from tests.intake.senders import attestation, private, submission
 from tests.intake.threats import THREATS, Scene
 
@@ -47,7 +48,7 @@ def test_folder(bundle, results):
 
 
 @pytest.mark.parametrize("form", ["tar", "tar.gz", "tar.zst", "zip"])
-def test_archive(look, form, bundle, tmp_path):
+def test_archive(form, bundle, tmp_path):
     path = tmp_path / "archive"
     path.write_bytes(packed(bundle, form))
     # What unpacks must get by with the memory of the process, too.
@@ -56,12 +57,12 @@ def test_archive(look, form, bundle, tmp_path):
     assert report.bundle_id == f"{bundle.parent.name}/{bundle.name}"
 
 
-def test_a_bundle_in_its_place_is_no_duplicate_of_itself(look, results):
+def test_a_bundle_in_its_place_is_no_duplicate_of_itself(results):
     for folder in results.glob("*/*"):
         assert look(folder, results=results).accepted
 
 
-def test_signed_by_who_signed(look, bundle, results, keys):
+def test_signed_by_who_signed(bundle, results, keys):
     sign_folder(bundle, keys[0], kind="result")
     sign_folder(bundle, keys[1], kind="result")
     report = look(bundle, results=results)
@@ -71,7 +72,7 @@ def test_signed_by_who_signed(look, bundle, results, keys):
 
 @pytest.mark.parametrize("signed", [True, False])
 @pytest.mark.parametrize("write", [submission, private])
-def test_submission(look, write, signed, bundle, results, keys, tmp_path):
+def test_submission(write, signed, bundle, results, keys, tmp_path):
     folder = write(tmp_path / "out", bundle, keys[0] if signed else None)
     report = look(folder, results=results)
     assert report.accepted, report.findings
@@ -80,7 +81,7 @@ def test_submission(look, write, signed, bundle, results, keys, tmp_path):
     assert report.key_ids == ((keys[0].verify_key.key_id,) if signed else ())
 
 
-def test_submission_archive_in_its_place(look, bundle, results, tmp_path):
+def test_submission_archive_in_its_place(bundle, results, tmp_path):
     folder = submission(results / "submissions", bundle, None)
     assert look(folder, results=results).accepted
     path = tmp_path / "sent.tar.gz"
@@ -89,7 +90,7 @@ def test_submission_archive_in_its_place(look, bundle, results, tmp_path):
     assert [finding.code for finding in look(path, results=results).findings] == ["duplicate"]
 
 
-def test_a_bundle_of_ones_own_beside_the_submission(look, bundle, results, keys):
+def test_a_bundle_of_ones_own_beside_the_submission(bundle, results, keys):
     """In a checkout only what git knows is published; elsewhere everything is."""
     shutil.copytree(bundle, results / bundle.parent.name / bundle.name)
     folder = submission(results / "submissions", bundle, keys[0])
@@ -101,7 +102,7 @@ def test_a_bundle_of_ones_own_beside_the_submission(look, bundle, results, keys)
     assert [finding.code for finding in look(folder, results=results).findings] == ["re-signed"]
 
 
-def test_attestations(look, bundle, results, keys, tmp_path):
+def test_attestations(bundle, results, keys, tmp_path):
     known = next((results / "h200-smollm2-chunk512").iterdir())
     assert look(attestation(tmp_path / "a", known, keys[0]), results=results).accepted
     report = look(attestation(tmp_path / "b", known, keys[0], own=bundle), results=results)
@@ -109,7 +110,7 @@ def test_attestations(look, bundle, results, keys, tmp_path):
     assert (report.what, report.tier) == ("attestation", None)
 
 
-def test_attested_tier(look, bundle, results, keys):
+def test_attested_tier(bundle, results, keys):
     """The tier is that which the attestations of trusted keys give."""
     folder = submission(results / "submissions", bundle, keys[0])
     attestation(results / "attestations", bundle, keys[1])
@@ -119,7 +120,7 @@ def test_attested_tier(look, bundle, results, keys):
     assert look(folder, results=results).tier == "consistent"
 
 
-def test_own_measurement_sealed_anew_by_its_author(look, forger, results, keys):
+def test_own_measurement_sealed_anew_by_its_author(forger, results, keys):
     """Who signed a measurement may send it again under a corrected record."""
     target = results / forger.folder.parent.name / forger.folder.name
     shutil.copytree(forger.folder, target)
@@ -130,7 +131,7 @@ def test_own_measurement_sealed_anew_by_its_author(look, forger, results, keys):
     assert report.accepted, report.findings
 
 
-def test_clock(look, bundle):
+def test_clock(bundle):
     early = datetime(2026, 11, 29, tzinfo=UTC)
     assert [finding.code for finding in look(bundle, results=None, now=early).findings] == ["from-the-future"]
 

@@ -8,6 +8,7 @@ import pytest
 from suite.intake.intake import take_in
 from suite.intake.limits import LIMITS
 from suite.reference.signature import sign_pack
+from tests.intake.here import look
 from tests.reference.world import packed
 
 
@@ -23,12 +24,11 @@ def pack(tmp_path, made):
     return path
 
 
-@pytest.fixture
-def codes(look):
-    return lambda path, **options: [finding.code for finding in look(path, results=None, **options).findings]
+def codes(path, **options):
+    return [finding.code for finding in look(path, results=None, **options).findings]
 
 
-def test_honest_pack(look, pack, keys):
+def test_honest_pack(pack, keys):
     report = take_in(pack, results=None)
     assert report.accepted, report.findings
     assert (report.what, report.tier, report.key_ids) == ("reference pack", None, ())
@@ -36,7 +36,7 @@ def test_honest_pack(look, pack, keys):
     assert look(pack, results=None).key_ids == (keys[0].verify_key.key_id,)
 
 
-def test_folder(look, codes, pack, tmp_path):
+def test_folder(pack, tmp_path):
     folder = tmp_path / "unpacked"
     with tarfile.open(pack) as archive:
         archive.extractall(folder, filter="data")
@@ -45,7 +45,7 @@ def test_folder(look, codes, pack, tmp_path):
     assert codes(folder) == ["pack-members"]
 
 
-def test_flipped_byte(look, pack):
+def test_flipped_byte(pack):
     """In the record, in a header, in a tensor."""
     data = pack.read_bytes()
     for offset in (600, data.index(b"safetensors\0"), len(data) // 2):
@@ -58,17 +58,17 @@ def test_flipped_byte(look, pack):
 @pytest.mark.parametrize(
     ("limits", "code"), [({"expanded_bytes": 10_000}, "too-large"), ({"tensor_bytes": 10}, "file-too-large")]
 )
-def test_bounds(codes, limits, code, pack):
+def test_bounds(limits, code, pack):
     assert codes(pack, limits=replace(LIMITS, **limits)) == [code]
 
 
-def test_future(codes, pack):
+def test_future(pack):
     assert codes(pack, now=datetime(2001, 1, 1, tzinfo=UTC)) == ["from-the-future"]
 
 
-def test_json_of_a_member_is_bounded(codes, pack):
+def test_json_of_a_member_is_bounded(pack):
     assert codes(pack, limits=replace(LIMITS, json_depth=1)) == ["json-depth"]
 
 
-def test_report_is_json(look, pack):
+def test_report_is_json(pack):
     assert json.loads(json.dumps(look(pack, results=None).to_json()))["what"] == "reference pack"

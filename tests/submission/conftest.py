@@ -1,6 +1,6 @@
 import pytest
 
-from suite.intake.examine import examine
+from tests.intake.here import look
 from tests.results.repository import Repository
 
 
@@ -10,10 +10,6 @@ def repository(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def intake_here(tmp_path_factory, monkeypatch):
-    """Intake looks at what is written in this process: its own process is tested in tests/intake and tests/cli."""
-
-    def look(path, *, results):
-        return examine(path, scratch=tmp_path_factory.mktemp("scratch"), results=results)
-
+def intake_here(monkeypatch):
+    """What is written is looked at in this process; tests/intake and tests/cli start the one that users have."""
     monkeypatch.setattr("suite.submission.write.take_in", look)
