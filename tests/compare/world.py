@@ -73,11 +73,11 @@ class CompareWorld:
         """Logits: the recorded token leads, clearly at even positions and hardly at odd ones; another at `flips`."""
         rendered = session(self.turns)
         values = np.zeros((self.num_probes, VOCABULARY), dtype=np.float32)
-        for position in range(self.num_probes):
-            target = rendered.token_ids[position + 1]
-            values[position, target] = CONFIDENT if position % 2 == 0 else UNCERTAIN
-            if position in flips:
-                values[position, (target + 1) % VOCABULARY] = values[position, target] + 1
+        positions = np.arange(self.num_probes)
+        targets = np.array(rendered.token_ids)[positions + 1]
+        values[positions, targets] = np.where(positions % 2 == 0, CONFIDENT, UNCERTAIN)
+        at = np.array(flips, dtype=int)
+        values[at, (targets[at] + 1) % VOCABULARY] = values[at, targets[at]] + 1
         return values + np.random.default_rng(3).normal(0, noise, values.shape) if noise else values
 
     def lock(self, name: str, **options: Any) -> Lock:
@@ -104,7 +104,7 @@ class CompareWorld:
             folder,
             bf16(values),
             list(session(self.turns).token_ids),
-            chunk_rows=100,
+            chunk_rows=max(100, self.num_probes // 4),
             lock_digest=of.digest,
             capture_digest=of.capture_digest,
             start=start,

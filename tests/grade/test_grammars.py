@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +14,9 @@ from suite.grade.interface import State
 from suite.grade.literals import listed
 from suite.grade.tools import ToolSet
 from suite.grade.verdict import Ending, Verdict, grade
+from tests.examples import examples
 from tests.grade.writers import WRITERS, mistral_old
+from tests.growth import assert_linear, seconds
 
 NAMES = tuple(GRAMMARS)
 PROPERTIES = {
@@ -70,7 +71,7 @@ calls = st.lists(
 
 @pytest.mark.parametrize("name", [*NAMES, "mistral_old"])
 @given(written=calls)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(15))
 def test_calls_come_back_as_they_were_written(name, written):
     text = mistral_old(written) if name == "mistral_old" else WRITERS[name](written)
     graded = grade(text, format=name.removesuffix("_old"), tools=TOOLS)
@@ -80,14 +81,13 @@ def test_calls_come_back_as_they_were_written(name, written):
 
 @pytest.mark.parametrize("name", NAMES)
 @given(written=calls, data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10))
 def test_cutting_a_text_changes_nothing(name, written, data):
     check_every_split(name, WRITERS[name](written), data)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @given(text=messy, data=st.data())
-@settings(max_examples=100, deadline=None)
 def test_cutting_a_broken_text_changes_nothing(name, text, data):
     check_every_split(name, text, data)
 
@@ -110,7 +110,6 @@ def check_every_split(name, text, data):
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.binary(max_size=300) | messy.map(lambda text: text.encode(errors="surrogateescape")))
-@settings(max_examples=100, deadline=None)
 def test_any_bytes_give_a_verdict(name, data):
     for ending in Ending:
         graded = grade(data, format=name, tools=TOOLS, context=listed(["5432"]), ending=ending)
@@ -144,43 +143,53 @@ def test_prose_is_no_call(name):
     assert (graded.calls, graded.verdict, graded.stray) == ((), Verdict.NO_CALL, None)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("kind", ["one value", "opening marks", "numbers", "brackets", "escapes", "white space"])
-def test_a_megabyte_takes_under_a_second(name, kind):
-    million = 1_000_000
+KINDS = ("one value", "opening marks", "numbers", "brackets", "escapes", "white space")
+
+
+def long_text(name, kind, size):
     whole = WRITERS[name]([("run", {"text": "@@"})])
     opening = whole[: whole.index("@@")]
-    text = {
-        "one value": whole.replace("@@", "show interface Gi0/0/1 " * (million // 23)),
-        "opening marks": opening * (million // len(opening)),
-        "numbers": opening.removesuffix('\\"').removesuffix('"') + "[" + "1," * (million // 2),
-        "brackets": opening.removesuffix('\\"').removesuffix('"') + "[" * million,
-        "escapes": opening + "\\u00e9" * (million // 6),
-        "white space": opening + " " * million,
+    return {
+        "one value": whole.replace("@@", "show interface Gi0/0/1 " * (size // 23)),
+        "opening marks": opening * (size // len(opening)),
+        "numbers": opening.removesuffix('\\"').removesuffix('"') + "[" + "1," * (size // 2),
+        "brackets": opening.removesuffix('\\"').removesuffix('"') + "[" * size,
+        "escapes": opening + "\\u00e9" * (size // 6),
+        "white space": opening + " " * size,
     }[kind]
-    # Time of this process, so that a busy machine does not decide; the best of three, for the first run's imports.
-    best = 9.0
-    for _ in range(3):
-        started = time.process_time()
-        grade(text, format=name, tools=TOOLS, context=listed(["5432"]))
-        best = min(best, time.process_time() - started)
-        if best < 1:
-            break
-    assert best < 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_time_grows_no_faster_than_the_text(name, kind):
+    texts = {size: long_text(name, kind, size) for size in (12_500, 50_000)}
+
+    def work(size):
+        grade(texts[size], format=name, tools=TOOLS, context=listed(["5432"]))
+
+    assert assert_linear(work, 12_500) < 1
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_megabyte_takes_under_a_second(name, kind):
+    text = long_text(name, kind, 1_000_000)
+    # The best of three, for the first run's imports.
+    assert any(
+        seconds(lambda _: grade(text, format=name, tools=TOOLS, context=listed(["5432"])), len(text)) < 1
+        for _ in range(3)
+    )
 
 
 def test_time_grows_with_the_text_when_it_comes_token_by_token():
-    def seconds(count):
+    def work(count):
         grammar = make_grammar("qwen_xml")
         grammar.feed("<tool_call>\n<function=run>\n<parameter=text>\n")
-        started = time.process_time()
         for _ in range(count):
             grammar.feed("word <")
-        return time.process_time() - started
 
-    seconds(1000)
-    small, large = min(seconds(5_000) for _ in range(3)), min(seconds(50_000) for _ in range(3))
-    assert large < 40 * small  # quadratic: 100 times
+    assert_linear(work, 2_000)
 
 
 def test_an_unknown_format_is_refused():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from suite.grade.json_reader import MAX_DEPTH, MAX_NUMBER_LENGTH, JsonNumber, JsonReader, Plain, parse_json, written
 from suite.grade.source import Broken, Source
+from tests.examples import examples
 
 texts = st.text(st.characters(blacklist_categories=("Cs",)))
 values = st.recursive(
@@ -35,7 +36,6 @@ def read_in_pieces(pieces):
 
 
 @given(value=values, indent=st.sampled_from([None, 1]), ascii_only=st.booleans())
-@settings(deadline=None)
 def test_reads_what_the_standard_library_writes(value, indent, ascii_only):
     assert parse_json(json.dumps(value, indent=indent, ensure_ascii=ascii_only)) == value
 
@@ -44,7 +44,7 @@ PIECES = [*'{}[]:,"\\ntu0a1-.eE \n', "1,", '"a":', "\\u00e9", "\\ud83d\\ude00", 
 
 
 @given(text=st.lists(st.sampled_from(PIECES)).map("".join))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(100))
 def test_cutting_changes_nothing_and_the_standard_library_takes_all_that_passes(text):
     whole = read_in_pieces([text])
     assert read_in_pieces(text) == whole

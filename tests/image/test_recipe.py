@@ -91,6 +91,7 @@ def index(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_RETRIES", "0")  # nothing listens where no index is
     monkeypatch.delenv("TORCH_INDEX", raising=False)
     return hashlib.sha256(wheel.read_bytes()).hexdigest()
 

@@ -70,7 +70,7 @@ def test_wrapping_folders_are_left_out(tmp_path):
     assert list(out(tmp_path, data)) == ["20990101T000000Z-000000000000/bundle.json"]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from([zip_of(*FILES.items()), tar(*(tar_entry(name, data) for name, data in FILES.items()))]),
     st.integers(0, 4_000),

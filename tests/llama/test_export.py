@@ -36,7 +36,7 @@ def test_the_real_file_comes_back_byte_for_byte(base_kld, tmp_path):
     assert (tmp_path / "b.kld").read_bytes() == base_kld.read_bytes()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(arrays(np.float32, (6, 5), elements=st.floats(-50, 50, width=32) | st.floats(-(2**-100), 2**-100, width=32)))
 def test_codes_of_any_file_survive_import_and_export(tmp_path, logits):
     path = tmp_path / "a.kld"

@@ -118,7 +118,7 @@ def test_targets_at_the_clip_are_counted(tmp_path):
     assert survey_kld(open_kld(path)).clipped_targets == 1
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_bytes_end_in_an_answer_or_a_clean_error(tmp_path, data):
     whole = bytearray(kld_bytes(np.eye(6, 5, dtype=np.float32) * 20, [1, 2] * 8, context=8))

@@ -358,7 +358,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_value_at_any_key_loads_or_is_refused(tmp_path: Path, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(PATHS))

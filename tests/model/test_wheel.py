@@ -154,7 +154,7 @@ def test_a_disk_without_room_is_told_before_writing(tmp_path, monkeypatch):
     assert not list((tmp_path / "out").iterdir())
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40))
 def test_no_member_name_writes_outside_the_folder(tmp_path_factory, name):
     top = tmp_path_factory.mktemp("names")

@@ -195,7 +195,7 @@ def test_a_disk_that_fills_up_is_told_and_resumed(pack, home, monkeypatch):
     assert pull(str(pack), home=home).new
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_any_flipped_bit_is_refused_and_nothing_is_imported(pack, share, bit):
     # Signed: licence and time in a pack's record are its maker's own words, which nothing else in it could contradict.
@@ -212,7 +212,7 @@ def test_any_flipped_bit_is_refused_and_nothing_is_imported(pack, share, bit):
         assert stored_state(Path(folder)) == []
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 1, exclude_max=True))
 def test_any_cut_is_refused_and_nothing_is_imported(pack, home, share):
     cut = pack.with_name("cut.tar")

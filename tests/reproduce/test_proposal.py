@@ -15,6 +15,7 @@ from suite.bundle.verify import verify_bundle
 from suite.cli.reproduce import reproduce
 from suite.errors import InvalidInput, MissingPrerequisite, VerificationFailed
 from suite.files import pretty_json
+from suite.intake.intake import take_in
 from suite.manifest.load import dump_yaml
 from suite.manifest.positions import probe_positions
 from suite.reproduce import proposal as module
@@ -23,6 +24,7 @@ from suite.reproduce.proposal import propose
 from suite.signing import new_key, sign_folder
 from suite.submission.schema import BUNDLE_FOLDER
 from tests.bundle.test_verify import reseal
+from tests.intake.here import look
 from tests.manifest.samples import ROOT, changed
 from tests.reproduce.locks import altered, as_keys
 
@@ -39,6 +41,7 @@ def nothing_runs(monkeypatch, tmp_path):
     """What would fetch or start is not reached, and there is no stack here."""
     monkeypatch.setenv("SUITE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("suite.intake.intake.take_in", look)
 
 
 def run(*arguments, **options):
@@ -129,7 +132,8 @@ def test_a_consistent_bundle_whose_lock_asks_for_too_much_is_refused_before_anyt
     assert not (tmp_path / "home").exists()
 
 
-def test_a_bundle_that_intake_refuses_is_not_looked_at(bundle, tmp_path):
+def test_a_bundle_that_intake_refuses_is_not_looked_at(bundle, tmp_path, monkeypatch):
+    monkeypatch.setattr("suite.intake.intake.take_in", take_in)
     (bundle / "run.sh").write_text("exit 1\n")
     done = run(bundle, "--yes")
     assert isinstance(done.exception, VerificationFailed)

@@ -19,6 +19,7 @@ from suite.results.tier import tier_of
 from suite.score.ledger import read_ledger
 from suite.signing import new_key, sign_folder, verify_folder
 from tests.bundle.test_verify import forge_ledger, reseal
+from tests.intake.here import look
 from tests.manifest.samples import ROOT
 
 
@@ -52,6 +53,7 @@ def machine(published, tmp_path, monkeypatch):
 
     monkeypatch.setenv("SUITE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("suite.intake.intake.take_in", look)
     # A namespace is the runtime's part, and tested there.
     monkeypatch.setattr(proposal, "why_not_cut_off", lambda: "not tried")
     monkeypatch.setattr(run, "prepare", prepare)

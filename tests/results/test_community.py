@@ -6,14 +6,17 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import chdir
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from suite.bundle.redact import Private
 from suite.bundle.write import write_bundle
+from suite.cli.main import cli
 from tests.bundle.world import CREATED, World
 
 ROOT = Path(__file__).parent.parent.parent
@@ -60,8 +63,10 @@ def shell(repository, block, *, code=0):
 
 
 def state(repository):
-    """What `suite result list --json` says of the submission."""
-    listed = json.loads(shell(repository, "suite result list --json").stdout)["results"]
+    """What `suite result list --json` says of the submission; asked in this process, which starts nothing."""
+    with chdir(repository.root):
+        done = CliRunner().invoke(cli, ["result", "list", "--json"], catch_exceptions=False)
+    listed = json.loads(done.stdout)["results"]
     (found,) = [one for one in listed if one["bundle_id"].startswith("cpu-kv-fp8/")]
     return found
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from suite.score.bootstrap import cluster_bootstrap, student_quantile
 from suite.score.turns import TurnTotals, totals_of
+from tests.examples import examples
 from tests.score.clustered import divergences, flips
 
 
@@ -113,7 +114,7 @@ SUMS = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(SUMS, st.integers(1, 200)), min_size=10, max_size=40), st.floats(1e-3, 1e3))
 @example([(50.0, 168), (9.48083293e-05, 141)] + [(0.0, 100)] * 18, 263.45872283387416)
 @example([(7.14e-6, 122), (6.9, 113)] + [(0.0, 80)] * 10, 847.5257927752527)

@@ -2,7 +2,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.score.paired import EXACT_UP_TO, RANDOM_FLIPS, _counted, holm, sign_flip_test, sign_flip_tests
@@ -27,7 +27,6 @@ def test_a_case_by_hand():
     assert sign_flip_test(np.array([3.0, 1.0, -1.0]), alternative="greater").p_value == 3 / 8
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(-4, 4), min_size=1, max_size=10),
     st.sampled_from(["two-sided", "greater"]),
@@ -79,7 +78,6 @@ def test_counts_of_many_turns_are_tested_exactly():
     assert sign_flip_test(-np.ones(80), alternative="greater").p_value == 1
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=12), st.sampled_from(["two-sided", "greater"]))
 def test_counting_assignments_agrees_with_going_through_them(differences, alternative):
     counted = _counted(np.array(differences, dtype=float), alternative)

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from suite.site.build import BuildOptions, build_site
+from suite.site.cache import Cache
 from tests.site.branched import HOSTILE, branched_bundle
 from tests.site.watched import Watched, watch
 
@@ -47,6 +48,15 @@ def browser(chromium: str) -> Iterator[Browser]:
         running = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         yield running
         running.close()
+
+
+@pytest.fixture(scope="package", autouse=True)
+def compiled_templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Sites of all tests share the folder of compiled templates; each would compile them for half a second."""
+    folder = tmp_path_factory.mktemp("templates")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Cache, "templates", folder)
+        yield
 
 
 PUBLISHED = (

@@ -9,11 +9,9 @@ import pytest
 
 from suite.site.serve import open_server
 from tests.site.branched import HOSTILE
+from tests.site.watched import OF_SIZE_AND_COLOUR
 
 pytestmark = pytest.mark.browser
-
-OF_SIZE_AND_COLOUR = ("color-contrast", "target-size", "scrollable-region-focusable")
-"""What can differ between a phone in the dark and a wide window by day; all else is looked at once."""
 
 
 def viewer_of(site: Path, probes: int) -> Path:

@@ -9,7 +9,7 @@ import pytest
 from suite.bundle.read import open_bundle
 from suite.site.launches import command_of
 from suite.site.serve import open_server
-from tests.site.watched import SIZES
+from tests.site.watched import OF_SIZE_AND_COLOUR, SIZES, window
 from tests.site.world import GUIDE, amended, built, make_hostile, sbom, table_of_bundles
 
 pytestmark = pytest.mark.browser
@@ -50,22 +50,22 @@ def names(page, selector="table[data-state='prefill-1'] tr.stack:not([hidden]) t
     return page.locator(selector).all_inner_texts()
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_pages_keep_to_themselves_and_are_accessible(open_page, site, dark):
-    watched = open_page(site / "index.html", home=site, dark=dark)
+def test_pages_keep_to_themselves_are_accessible_and_fit_every_window(open_page, site):
+    """Each page is opened once, as the windows and the colours of its readers change around it."""
+    watched = open_page(site / "index.html", home=site)
     for path in every_kind(site):
+        watched.page.set_viewport_size(window("wide"))
+        watched.page.emulate_media(color_scheme="light")
         visit(watched, site / path)
         assert watched.axe() == [], path
+        for size in SIZES:
+            watched.page.set_viewport_size(window(size))
+            assert watched.overflow() == 0, (path, size)
+        watched.page.set_viewport_size(window("phone"))
+        watched.page.emulate_media(color_scheme="dark")
+        assert watched.axe(*OF_SIZE_AND_COLOUR) == [], path
         assert watched.page.title() != "owned"
         watched.require_clean()
-
-
-@pytest.mark.parametrize("size", list(SIZES))
-def test_no_page_is_wider_than_its_window(open_page, site, size):
-    watched = open_page(site / "index.html", home=site, size=size)
-    for path in every_kind(site):
-        visit(watched, site / path)
-        assert watched.overflow() == 0, path
 
 
 def test_sorting_goes_up_down_and_back_and_stays_in_the_address(open_page, site):

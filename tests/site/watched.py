@@ -7,12 +7,20 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, ViewportSize
 
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
 SERIOUS = ("serious", "critical")
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 SIZES = {"phone": (390, 844), "tablet": (820, 1180), "wide": (1440, 900)}
+OF_SIZE_AND_COLOUR = ("color-contrast", "target-size", "scrollable-region-focusable")
+"""What can differ between a phone in the dark and a wide window by day; all else is looked at once."""
+
+
+def window(size: str) -> ViewportSize:
+    """A window of one of `SIZES`."""
+    width, height = SIZES[size]
+    return {"width": width, "height": height}
 
 
 @dataclass(kw_only=True)
@@ -96,9 +104,8 @@ def watch(
         scripts: Whether scripts run.
         clipboard: Whether the page may use the clipboard without asking.
     """
-    width, height = SIZES[size]
     context = browser.new_context(
-        viewport={"width": width, "height": height},
+        viewport=window(size),
         color_scheme="dark" if dark else "light",
         java_script_enabled=scripts,
         reduced_motion="reduce",

@@ -417,9 +417,7 @@ def sessions(draw: st.DrawFn, *, reasoning: bool = True) -> dict[str, Any]:
     return {**example(), "messages": messages, "marks": []}
 
 
-_SETTINGS = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+_SETTINGS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @given(value=sessions())

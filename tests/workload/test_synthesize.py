@@ -21,6 +21,7 @@ from suite.workload.synthesize import (
     lab_at,
     synthesize,
 )
+from tests.examples import examples
 from tests.workload.conftest import LAB
 
 # A change of the laboratory or of a scenario changes these on purpose, together with GENERATOR and the files.
@@ -63,7 +64,7 @@ def test_the_demo_session_has_what_it_should_show() -> None:
         assert literal in text
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(2))
 @given(seed=st.integers(0, 10**6), num_tokens=st.integers(MIN_TOKENS, 4_000))
 def test_any_length_is_reached_and_never_exceeded(seed: int, num_tokens: int) -> None:
     made = synthesize(num_tokens, seed)

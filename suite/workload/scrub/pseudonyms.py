@@ -18,6 +18,7 @@ from suite.workload.scrub.interface import Shape
 _LOWER = "abcdefghijklmnopqrstuvwxyz"
 _VOWELS = "aeiou"
 _CONSONANTS = "bcdfghjklmnpqrstvwz"
+_ESCAPE = re.compile(r"\\+(?:u[0-9a-fA-F]{4}|[bfnrt])")
 _TRIES = 400
 _PIECE_TRIES = 120
 _MAX_MATCHED = 160
@@ -68,13 +69,13 @@ class Forge:
             candidate = None
             if matched and shape != "hex" and attempt < _PIECE_TRIES:
                 candidate = self._from_tokens(value, attempt)
-            candidate = candidate or self._random(value, shape, attempt)
+            candidate = _with_escapes(value, candidate or self._random(value, shape, attempt))
             if candidate == value or ascii_lower(candidate) in taken:
                 continue
             best = best or candidate
             if not matched or self._same_count(value, candidate):
                 return candidate
-        return best or self._random(value, shape, _TRIES)
+        return best or _with_escapes(value, self._random(value, shape, _TRIES))
 
     def _same_count(self, value: str, candidate: str) -> bool:
         assert self._counter is not None
@@ -173,9 +174,26 @@ class Forge:
         return order[(order.index(number) + 1) % len(order)]
 
 
+def _with_escapes(value: str, made: str) -> str:
+    """`made` with the JSON escapes of `value`: a line's end inside a value stays one, and JSON text stays JSON."""
+    if "\\" not in value:
+        return made
+    pieces = list(made)
+    for match in _ESCAPE.finditer(value):
+        pieces[match.start() : match.end()] = match[0]
+    return "".join(pieces)
+
+
 @lru_cache(maxsize=4096)
 def _order(key: bytes, label: str, choices: tuple[int, ...]) -> list[int]:
-    return sorted(choices, key=lambda n: hmac.digest(key, f"{label}\0{n}".encode(), hashlib.sha256))
+    begun = hmac.new(key, f"{label}\0".encode(), hashlib.sha256)
+
+    def rank(number: int) -> bytes:
+        digest = begun.copy()
+        digest.update(b"%d" % number)
+        return digest.digest()
+
+    return sorted(choices, key=rank)
 
 
 def _octet_choices(index: int, octets: list[int], octet: int) -> list[int]:

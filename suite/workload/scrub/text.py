@@ -64,6 +64,14 @@ def _inside_word(text: str, position: int) -> bool:
     return 0 < position < len(text) and all(c.isalnum() for c in text[position - 1 : position + 1])
 
 
+def _begins_with_escape(text: str, position: int) -> bool:
+    """Whether the letter here belongs to a line's end in JSON, and not to the word that follows it."""
+    before = position
+    while before and text[before - 1] == "\\":
+        before -= 1
+    return (position - before) % 2 == 1 and text[position] in "bfnrt"
+
+
 class TextScrubber:
     """Scrubs the texts of one session with one private map."""
 
@@ -209,7 +217,9 @@ class TextScrubber:
         found: list[_Hit] = []
         for rank, detector in enumerate(self._detectors):
             for start, end in detector.find(text):
-                found.append(_Hit(start, end, detector.kind, detector.shape, rank))
+                start += _begins_with_escape(text, start)
+                if start < end:
+                    found.append(_Hit(start, end, detector.kind, detector.shape, rank))
         if basic and ":" in text:
             colon = text.index(":")
             found += [_Hit(0, colon, "user name", "name", -1), _Hit(colon + 1, len(text), "password", "text", -1)]

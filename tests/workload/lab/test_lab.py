@@ -14,6 +14,7 @@ from suite.workload.lab.network import answers_gateway, attachment
 from suite.workload.lab.result import ToolResult
 from suite.workload.lab.scenarios import ALL
 from suite.workload.lab.scene import Call, Scene
+from tests.examples import examples
 
 API = "/etc/inventory-api/config.toml"
 
@@ -363,14 +364,14 @@ _CALLS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(60))
 @given(_CALLS)
 def test_nothing_that_a_model_writes_raises(call: tuple[str, Any]) -> None:
     result = _SHARED.fork().call(*call)
     assert isinstance(result.content, str)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20))
 @given(st.lists(_CALLS, max_size=12))
 def test_no_sequence_of_calls_breaks_the_laboratory(calls: list[tuple[str, Any]]) -> None:
     lab = _SHARED.fork()
