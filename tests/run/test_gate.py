@@ -10,31 +10,21 @@ from suite.bundle.read import open_bundle
 from suite.bundle.verify import verify_bundle
 from suite.cli.gate import gate
 from suite.errors import InvalidInput
-from tests.run.world import write_manifest, write_repository
+from tests.two_machines import maker, repository  # noqa: F401 - fixtures
 
 pytestmark = pytest.mark.vllm
 
 
-def test_a_new_stack_is_held_against_its_reference(tmp_path, smollm2, vllm_python, monkeypatch):
-    monkeypatch.setenv("SUITE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("SUITE_VLLM_PYTHON", str(vllm_python))
-    manifests = write_repository(tmp_path / "repository", smollm2)
-    root = manifests.parent
-    old = write_manifest(root, "small-bf16", smollm2, repeats=1)
-    write_manifest(
-        root,
-        "small-fp32",
-        smollm2,
-        **{"engine.dtype": "float32", "engine.kv_cache_dtype": "auto", "capture.codec": "logits"},
-    )
-    new = write_manifest(
-        root,
-        "small-kv-fp8",
-        smollm2,
-        role="candidate",
-        repeats=1,
-        arbiter="small-fp32.yaml",
-        **{"engine.kv_cache_dtype": "fp8_e4m3"},
+def test_a_new_stack_is_held_against_its_reference(repository, maker, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("SUITE_HOME", str(maker))
+    manifests = repository / "manifests"
+    old, new = manifests / "once.yaml", manifests / "new.yaml"
+    old.write_text("extends: cpu-bf16.yaml\nname: once\nrepeats: 1\n")
+    new.write_text("extends: float32.yaml\nname: new\nreference: once.yaml\nrepeats: 1\narbiter: arbiter.yaml\n")
+    # The new stack has the arbiter's precision and reads in other chunks.
+    (manifests / "arbiter.yaml").write_text(
+        "extends: cpu-bf16.yaml\nname: arbiter\ncapture: {codec: logits}\n"
+        "engine: {dtype: float32, kv_cache_dtype: auto, max_num_batched_tokens: 128}\n"
     )
 
     def run(*rules):
@@ -44,7 +34,7 @@ def test_a_new_stack_is_held_against_its_reference(tmp_path, smollm2, vllm_pytho
     passed = run("--max-flips", 10_000)
     assert passed.exit_code == 0, passed.output
     assert json.loads(passed.stdout)["old"] == "the reference"
-    captures = sorted(p for p in (tmp_path / "home" / "captures").glob("*/start-*/index.json"))
+    captures = sorted(p for p in (maker / "captures").glob("*/start-*/index.json"))
     assert len(captures) == 3
     written = [path.stat().st_mtime_ns for path in captures]
 
@@ -55,10 +45,10 @@ def test_a_new_stack_is_held_against_its_reference(tmp_path, smollm2, vllm_pytho
     with pytest.raises(InvalidInput, match="two candidates of one reference"):
         run("--no-worse")
 
-    bundle = open_bundle(next((tmp_path / "results" / "small-kv-fp8").iterdir()))
+    bundle = open_bundle(next((tmp_path / "results" / "new").iterdir()))
     record = read_arbiter(bundle)
-    assert record.name == "small-fp32"
+    assert record.name == "arbiter"
     assert record.evidence.dtype == "float32"
     assert len(record.flips) == bundle.record.headlines.flips > 0
-    report = verify_bundle(bundle.folder, captures=tmp_path / "home" / "captures")
+    report = verify_bundle(bundle.folder, captures=maker / "captures")
     assert "from its capture" in next(check.detail for check in report.checks if check.name == "arbiter")
