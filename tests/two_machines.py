@@ -18,7 +18,7 @@ from tests.run.world import write_session
 def repository(tmp_path: Path, smollm2: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The CPU reference, a candidate in float32 and a short session; the working directory.
 
-    A few hundred tokens in BF16: hidden states are replayed bit for bit in it alone, and it is slow on many processors.
+    A hundred tokens in BF16: hidden states are replayed bit for bit in it alone, and it is slow on many processors.
     """
     folder = tmp_path / "repository"
     (folder / ".git").mkdir(parents=True)
@@ -30,11 +30,11 @@ def repository(tmp_path: Path, smollm2: Path, monkeypatch: pytest.MonkeyPatch) -
     )
     for path in (folder / "manifests" / "_base").glob("cpu*.yaml"):
         text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace("stride: 4", "stride: 1"), encoding="utf-8")
+        path.write_text(text.replace("stride: 4, rows_per_gemm: 256", "stride: 2, rows_per_gemm: 32"), encoding="utf-8")
     lab = folder / "workloads" / "netops-lab"
     lab.mkdir(parents=True)
     shutil.copy(ROOT / "workloads" / "netops-lab" / "chatml-tools.jinja", lab)
-    write_session(lab / "session-7k.json")
+    write_session(lab / "session-7k.json", paragraphs=4)
     monkeypatch.chdir(folder)
     return folder
 

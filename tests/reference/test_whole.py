@@ -1,6 +1,7 @@
 """A pack made by one machine and used by another, with the real engine: served over HTTP, cut off, resumed, scored."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from suite.capture.store import open_capture
 from suite.cli.reference import reference as reference_command
 from suite.cli.run import run as run_command
 from suite.errors import MissingPrerequisite
-from suite.run import prepare, replayed
+from suite.run import elsewhere, prepare, replayed
 from suite.run.stored import replay_stored
 from suite.signing import new_key
 from suite.stack.engine_arguments import stack_environment
@@ -112,12 +113,19 @@ def test_a_small_machine_scores_against_a_pack_without_the_references_model(
     check_without_head(tmp_path, monkeypatch, bucket, pulled, maker)
     monkeypatch.setenv("SUITE_HOME", str(user))
 
-    # The same store on a processor that rounds otherwise; the pack is not named again.
+    # The same store on a processor that rounds otherwise; the pack is not named again. The library's older kernels take
+    # part where it has some for BF16; that a last bit here and there differs is so on every processor.
     def older(lock):
         extra = {"ONEDNN_MAX_CPU_ISA": "SSE41"} if lock.role == "reference" else {}
         return stack_environment(lock) | extra
 
+    def rounded(block, *facts, **where):
+        rows = block.rows.copy()
+        rows[:, ::97] ^= 1
+        return elsewhere.settle(replace(block, rows=rows), *facts, **where)
+
     monkeypatch.setattr(replayed, "stack_environment", older)
+    monkeypatch.setattr(replayed, "settle", rounded)
     near = bundle_of(run(run_command, *candidate))
     ours, theirs = exact.record.headlines, near.record.headlines
     assert 0 < theirs.replayed_rows <= theirs.n

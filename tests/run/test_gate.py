@@ -10,21 +10,27 @@ from suite.bundle.read import open_bundle
 from suite.bundle.verify import verify_bundle
 from suite.cli.gate import gate
 from suite.errors import InvalidInput
-from tests.two_machines import maker, repository  # noqa: F401 - fixtures
+from tests.run.world import write_manifest, write_repository
 
 pytestmark = pytest.mark.vllm
 
 
-def test_a_new_stack_is_held_against_its_reference(repository, maker, tmp_path, monkeypatch):  # noqa: F811
-    monkeypatch.setenv("SUITE_HOME", str(maker))
-    manifests = repository / "manifests"
-    old, new = manifests / "once.yaml", manifests / "new.yaml"
-    old.write_text("extends: cpu-bf16.yaml\nname: once\nrepeats: 1\n")
-    new.write_text("extends: float32.yaml\nname: new\nreference: once.yaml\nrepeats: 1\narbiter: arbiter.yaml\n")
-    # The new stack has the arbiter's precision and reads in other chunks.
-    (manifests / "arbiter.yaml").write_text(
-        "extends: cpu-bf16.yaml\nname: arbiter\ncapture: {codec: logits}\n"
-        "engine: {dtype: float32, kv_cache_dtype: auto, max_num_batched_tokens: 128}\n"
+def test_a_new_stack_is_held_against_its_reference(tmp_path, smollm2, smollm2_int8, vllm_python, monkeypatch):
+    monkeypatch.setenv("SUITE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SUITE_VLLM_PYTHON", str(vllm_python))
+    root = write_repository(tmp_path / "repository", smollm2, smollm2_int8).parent
+    old = write_manifest(root, "small-fp32", smollm2, repeats=1, **{"capture.stride": 1})
+    # An arbiter has the weights of both; here it reads in other chunks than the reference.
+    chunks = {"capture.stride": 1, "engine.max_num_batched_tokens": 128}
+    write_manifest(root, "small-chunk128", smollm2, **chunks)
+    new = write_manifest(
+        root,
+        "small-bf16",
+        smollm2,
+        role="candidate",
+        repeats=1,
+        arbiter="small-chunk128.yaml",
+        **{"engine.dtype": "bfloat16", "engine.kv_cache_dtype": "bfloat16", "capture.stride": 1},
     )
 
     def run(*rules):
@@ -34,7 +40,7 @@ def test_a_new_stack_is_held_against_its_reference(repository, maker, tmp_path, 
     passed = run("--max-flips", 10_000)
     assert passed.exit_code == 0, passed.output
     assert json.loads(passed.stdout)["old"] == "the reference"
-    captures = sorted(p for p in (maker / "captures").glob("*/start-*/index.json"))
+    captures = sorted(p for p in (tmp_path / "home" / "captures").glob("*/start-*/index.json"))
     assert len(captures) == 3
     written = [path.stat().st_mtime_ns for path in captures]
 
@@ -45,10 +51,10 @@ def test_a_new_stack_is_held_against_its_reference(repository, maker, tmp_path, 
     with pytest.raises(InvalidInput, match="two candidates of one reference"):
         run("--no-worse")
 
-    bundle = open_bundle(next((tmp_path / "results" / "new").iterdir()))
+    bundle = open_bundle(next((tmp_path / "results" / "small-bf16").iterdir()))
     record = read_arbiter(bundle)
-    assert record.name == "arbiter"
+    assert record.name == "small-chunk128"
     assert record.evidence.dtype == "float32"
     assert len(record.flips) == bundle.record.headlines.flips > 0
-    report = verify_bundle(bundle.folder, captures=maker / "captures")
+    report = verify_bundle(bundle.folder, captures=tmp_path / "home" / "captures")
     assert "from its capture" in next(check.detail for check in report.checks if check.name == "arbiter")

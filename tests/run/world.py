@@ -50,10 +50,11 @@ def write_repository(root: Path, model: Path, candidate: Path) -> Path:
     return root / "manifests"
 
 
-def write_session(path: Path) -> None:
-    """Two questions and two answers of prose, the start of the licence of this repository: some 290 tokens."""
+def write_session(path: Path, *, paragraphs: int = 8) -> None:
+    """Two questions and two answers of prose, the start of the licence of this repository: 8 are some 290 tokens."""
     text = (ROOT / "LICENSE").read_text(encoding="utf-8").split("\n\n")
-    parts = ["\n\n".join(text[i : i + 2]) for i in range(0, 8, 2)]
+    each = paragraphs // 4
+    parts = ["\n\n".join(text[i : i + each]) for i in range(0, paragraphs, each)]
     session = {
         "schema_version": 1,
         "name": path.stem,
