@@ -1,8 +1,7 @@
 """A pack made by one machine and used by another, with the real engine: served over HTTP, cut off, resumed, scored."""
 
 import json
-import re
-import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,59 +9,16 @@ from click.testing import CliRunner
 
 from suite.bundle.read import open_bundle
 from suite.bundle.verify import verify_bundle
+from suite.capture.store import open_capture
 from suite.cli.reference import reference as reference_command
 from suite.cli.run import run as run_command
 from suite.errors import MissingPrerequisite
-from suite.files import canonical_json
-from suite.run import prepare, replayed
+from suite.run import elsewhere, prepare, replayed
 from suite.run.stored import replay_stored
 from suite.signing import new_key
 from suite.stack.engine_arguments import stack_environment
-from suite.stack.home import suite_home
 from tests.reference.server import serve
-
-ROOT = Path(__file__).parent.parent.parent
-TURNS = (
-    "Which interfaces of the edge router are down?",
-    "GigabitEthernet0/0/1 is administratively down; the others are up.",
-    "Bring it up and show me its counters.",
-    "Done. It has 0 input errors and 12 output drops since the last clear.",
-)
-
-
-@pytest.fixture
-def repository(tmp_path, smollm2, monkeypatch):
-    """A repository with two manifests and a short session, and homes of two machines that share fetched models."""
-    folder = tmp_path / "repository"
-    (folder / ".git").mkdir(parents=True)
-    shutil.copytree(ROOT / "manifests" / "_base", folder / "manifests" / "_base")
-    for name in ("cpu-bf16.yaml", "cpu-kv-fp8.yaml"):
-        # Without the futures of its flips, which need engines of both sides.
-        text = (ROOT / "manifests" / name).read_text(encoding="utf-8")
-        (folder / "manifests" / name).write_text(re.sub(r"(?m)^branches:.*\n", "", text), encoding="utf-8")
-    for path in (folder / "manifests" / "_base").glob("cpu*.yaml"):
-        text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace("stride: 4", "stride: 2, codec: hidden"), encoding="utf-8")
-    lab = folder / "workloads" / "netops-lab"
-    lab.mkdir(parents=True)
-    shutil.copy(ROOT / "workloads" / "netops-lab" / "chatml-tools.jinja", lab)
-    messages = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(TURNS * 3)]
-    session = {
-        "schema_version": 1,
-        "name": "short",
-        "messages": messages,
-        "tools": [],
-        "sampling": {"temperature": 0},
-        "licence": "CC0-1.0",
-        "provenance": {"kind": "synthetic", "generator": "by hand", "seed": 1, "note": "for tests"},
-    }
-    (lab / "session-7k.json").write_bytes(canonical_json(session))
-    models = suite_home() / "models"
-    for home in ("maker", "user"):
-        (tmp_path / home).mkdir()
-        (tmp_path / home / "models").symlink_to(models)
-    monkeypatch.chdir(folder)
-    return folder
+from tests.two_machines import maker, repository, user  # noqa: F401 - fixtures
 
 
 def run(command, *arguments):
@@ -80,9 +36,9 @@ def checked(command, *arguments):
     return result
 
 
-def check_without_head(tmp_path, monkeypatch, bucket, pulled):
+def check_without_head(tmp_path, monkeypatch, bucket, pulled, maker):  # noqa: F811
     """Signed and without its head: out of a bucket, the head out of the checkpoint over HTTP, cut off once."""
-    maker, third = tmp_path / "maker", tmp_path / "third"
+    third = tmp_path / "third"
     monkeypatch.setenv("SUITE_HOME", str(maker))
     key_id = new_key(tmp_path / "key").key_id
     small = tmp_path / "small.tar"
@@ -110,11 +66,21 @@ def check_without_head(tmp_path, monkeypatch, bucket, pulled):
 
 
 @pytest.mark.vllm
-def test_a_small_machine_scores_against_a_pack_without_the_references_model(repository, tmp_path, monkeypatch, bucket):
-    maker, user = tmp_path / "maker", tmp_path / "user"
+def test_a_small_machine_scores_against_a_pack_without_the_references_model(
+    repository,  # noqa: F811
+    maker,  # noqa: F811
+    user,  # noqa: F811
+    tmp_path,
+    monkeypatch,
+    bucket,
+):
     monkeypatch.setenv("SUITE_HOME", str(maker))
     made = run(run_command, "manifests/cpu-bf16.yaml", "--repeats", 1, "-q")
     assert made.exit_code == 0, made.output
+    # With nothing asked for, a stack that computes in BF16 keeps hidden states: its replay gives the same rows.
+    captures = [open_capture(path.parent) for path in (maker / "captures").glob("*/start-0/index.json")]
+    [probe] = [capture.index.replay_probe for capture in captures if capture.index.codec == "hidden"]
+    assert probe.accepted
     made = run(reference_command, "pack", "manifests/cpu-bf16.yaml", "--out", tmp_path / "p.tar", "-q")
     assert made.exit_code == 0, made.output
     data = (tmp_path / "p.tar").read_bytes()
@@ -125,7 +91,7 @@ def test_a_small_machine_scores_against_a_pack_without_the_references_model(repo
     monkeypatch.setattr(
         prepare, "prepare_stack", lambda path, **more: prepared.append(path.name) or original(path, **more)
     )
-    candidate = ("manifests/cpu-kv-fp8.yaml", "--repeats", 1, "--json", "-q", "--results", tmp_path / "results")
+    candidate = ("manifests/float32.yaml", "--repeats", 1, "--json", "-q", "--results", tmp_path / "results")
     with serve(data, break_at=len(data) // 2) as site:
         cut_off = run(run_command, *candidate, "--reference", site.url)
         assert isinstance(cut_off.exception, MissingPrerequisite)
@@ -136,23 +102,30 @@ def test_a_small_machine_scores_against_a_pack_without_the_references_model(repo
         done = run(run_command, *candidate)
     assert done.exit_code == 0, done.output
     assert any(r and int(r[6:-1]) >= len(data) // 2 - 512 for r in site.requests)
-    assert set(prepared) == {"cpu-kv-fp8.yaml"}
+    assert set(prepared) == {"float32.yaml"}
     exact = bundle_of(done)
     assert exact.record.headlines.replayed_rows == 0
-    assert [f.key for f in exact.record.factors] == ["kv_cache_dtype"]
+    assert [f.key for f in exact.record.factors] == ["dtype"]
     report = verify_bundle(exact.folder, captures=user / "captures", replay=replay_stored(user / "captures"))
     assert {c.name: c.outcome for c in report.checks}["evidence"] == "passed", report
 
     [pulled] = (user / "captures").glob("*/pack-*")
-    check_without_head(tmp_path, monkeypatch, bucket, pulled)
+    check_without_head(tmp_path, monkeypatch, bucket, pulled, maker)
     monkeypatch.setenv("SUITE_HOME", str(user))
 
-    # The same store on a processor that rounds otherwise; the pack is not named again.
+    # The same store on a processor that rounds otherwise; the pack is not named again. The library's older kernels take
+    # part where it has some for BF16; that a last bit here and there differs is so on every processor.
     def older(lock):
         extra = {"ONEDNN_MAX_CPU_ISA": "SSE41"} if lock.role == "reference" else {}
         return stack_environment(lock) | extra
 
+    def rounded(block, *facts, **where):
+        rows = block.rows.copy()
+        rows[:, ::97] ^= 1
+        return elsewhere.settle(replace(block, rows=rows), *facts, **where)
+
     monkeypatch.setattr(replayed, "stack_environment", older)
+    monkeypatch.setattr(replayed, "settle", rounded)
     near = bundle_of(run(run_command, *candidate))
     ours, theirs = exact.record.headlines, near.record.headlines
     assert 0 < theirs.replayed_rows <= theirs.n

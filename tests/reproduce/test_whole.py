@@ -18,12 +18,19 @@ from suite.score.floor import Repeats
 from suite.score.ledger import read_ledger
 from suite.signing import new_key, sign_folder, verify_folder
 from tests.bundle.test_verify import forge_ledger
-from tests.reference.test_whole import repository, run  # noqa: F401 - a repository of the small real model
+from tests.reference.test_whole import run
+from tests.two_machines import maker, repository, user  # noqa: F401 - fixtures
 
 
 @pytest.mark.vllm
-def test_a_strangers_bundle_is_reproduced_at_drawn_positions(repository, tmp_path, monkeypatch):  # noqa: F811
-    monkeypatch.setenv("SUITE_HOME", str(tmp_path / "maker"))
+def test_a_strangers_bundle_is_reproduced_at_drawn_positions(
+    repository,  # noqa: F811
+    maker,  # noqa: F811
+    user,  # noqa: F811
+    tmp_path,
+    monkeypatch,
+):
+    monkeypatch.setenv("SUITE_HOME", str(maker))
     # The same stack again is what its reference is, so that one start of the engine makes both sides.
     manifest = repository / "manifests" / "cpu-again.yaml"
     manifest.write_text("extends: cpu-bf16.yaml\nname: cpu-again\nrole: band\nrepeats: 1\nreference: cpu-bf16.yaml\n")
@@ -33,7 +40,7 @@ def test_a_strangers_bundle_is_reproduced_at_drawn_positions(repository, tmp_pat
     author, checker = (new_key(tmp_path / name) for name in ("author", "checker"))
     sign_folder(bundle, author, kind="result")
 
-    monkeypatch.setenv("SUITE_HOME", str(tmp_path / "user"))
+    monkeypatch.setenv("SUITE_HOME", str(user))
     results = tmp_path / "results"
     count = 24
     done = run(

@@ -15,26 +15,22 @@ from tests.run.world import write_manifest, write_repository
 pytestmark = pytest.mark.vllm
 
 
-def test_a_new_stack_is_held_against_its_reference(tmp_path, smollm2, vllm_python, monkeypatch):
+def test_a_new_stack_is_held_against_its_reference(tmp_path, smollm2, smollm2_int8, vllm_python, monkeypatch):
     monkeypatch.setenv("SUITE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SUITE_VLLM_PYTHON", str(vllm_python))
-    manifests = write_repository(tmp_path / "repository", smollm2)
-    root = manifests.parent
-    old = write_manifest(root, "small-bf16", smollm2, repeats=1)
-    write_manifest(
-        root,
-        "small-fp32",
-        smollm2,
-        **{"engine.dtype": "float32", "engine.kv_cache_dtype": "auto", "capture.codec": "logits"},
-    )
+    root = write_repository(tmp_path / "repository", smollm2, smollm2_int8).parent
+    old = write_manifest(root, "small-fp32", smollm2, repeats=1, **{"capture.stride": 1})
+    # An arbiter has the weights of both; here it reads in other chunks than the reference.
+    chunks = {"capture.stride": 1, "engine.max_num_batched_tokens": 128}
+    write_manifest(root, "small-chunk128", smollm2, **chunks)
     new = write_manifest(
         root,
-        "small-kv-fp8",
+        "small-bf16",
         smollm2,
         role="candidate",
         repeats=1,
-        arbiter="small-fp32.yaml",
-        **{"engine.kv_cache_dtype": "fp8_e4m3"},
+        arbiter="small-chunk128.yaml",
+        **{"engine.dtype": "bfloat16", "engine.kv_cache_dtype": "bfloat16", "capture.stride": 1},
     )
 
     def run(*rules):
@@ -55,9 +51,9 @@ def test_a_new_stack_is_held_against_its_reference(tmp_path, smollm2, vllm_pytho
     with pytest.raises(InvalidInput, match="two candidates of one reference"):
         run("--no-worse")
 
-    bundle = open_bundle(next((tmp_path / "results" / "small-kv-fp8").iterdir()))
+    bundle = open_bundle(next((tmp_path / "results" / "small-bf16").iterdir()))
     record = read_arbiter(bundle)
-    assert record.name == "small-fp32"
+    assert record.name == "small-chunk128"
     assert record.evidence.dtype == "float32"
     assert len(record.flips) == bundle.record.headlines.flips > 0
     report = verify_bundle(bundle.folder, captures=tmp_path / "home" / "captures")

@@ -23,10 +23,10 @@ def interpreter(tmp_path) -> Path:
 
 
 @pytest.fixture
-def root(tmp_path, smollm2, interpreter, monkeypatch) -> Path:
+def root(tmp_path, smollm2, smollm2_int8, interpreter, monkeypatch) -> Path:
     monkeypatch.setenv("SUITE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SUITE_VLLM_PYTHON", str(interpreter))
-    write_repository(tmp_path / "repository", smollm2)
+    write_repository(tmp_path / "repository", smollm2, smollm2_int8)
     return tmp_path / "repository"
 
 
@@ -37,10 +37,10 @@ def prepared(*manifests: Path):
 
 
 def test_a_candidate_brings_its_reference(root):
-    found = prepared(root / "manifests" / "small-kv-fp8.yaml")
-    assert [stack.label for stack in found.all_stacks] == ["small-kv-fp8", "small-bf16"]
+    found = prepared(root / "manifests" / "small-int8.yaml")
+    assert [stack.label for stack in found.all_stacks] == ["small-int8", "small-fp32"]
     (stack,) = found.stacks
-    assert 1000 < stack.rendered.num_tokens < 1600
+    assert 200 < stack.rendered.num_tokens < 400
 
 
 def refused(error: type[SuiteError], text: str, *manifests: Path) -> SuiteError:
@@ -58,7 +58,7 @@ def test_an_interpreter_that_is_not_there(root, smollm2, monkeypatch):
     path = write_manifest(root, "absent", smollm2, **{"runtime.python": "/absent/python"})
     assert "runtime.python" in refused(MissingPrerequisite, "no such interpreter", path).where
     monkeypatch.setenv("SUITE_VLLM_PYTHON", "/absent/python")
-    refused(MissingPrerequisite, "no such interpreter", root / "manifests" / "small-bf16.yaml")
+    refused(MissingPrerequisite, "no such interpreter", root / "manifests" / "small-fp32.yaml")
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_packages_that_are_not_the_pinned_ones(root, smollm2, packages, text):
 
 
 def test_a_workload_longer_than_the_context(root, smollm2):
-    path = write_manifest(root, "short", smollm2, **{"engine.max_model_len": 600})
-    error = refused(InvalidInput, "max_model_len is 600", path)
+    path = write_manifest(root, "short", smollm2, **{"engine.max_model_len": 200})
+    error = refused(InvalidInput, "max_model_len is 200", path)
     assert error.exit_code == 2
     assert "truncated" in error.hint
 
@@ -108,25 +108,25 @@ def test_a_stride_larger_than_the_prompt(root, smollm2):
 @pytest.mark.parametrize("changes", [{"capture.stride": 4}, {"capture.stride": None, "capture.ranges": [[5, 9]]}])
 def test_a_candidate_that_probes_elsewhere_than_its_reference(root, smollm2, changes):
     path = write_manifest(root, "other-probes", smollm2, role="candidate", **changes)
-    assert refused(InvalidInput, "cannot be compared with its reference small-bf16", path).exit_code == 2
+    assert refused(InvalidInput, "cannot be compared with its reference small-fp32", path).exit_code == 2
 
 
 def test_two_manifests_of_one_name(root, smollm2):
-    path = write_manifest(root, "twin", smollm2, name="small-bf16")
-    refused(InvalidInput, "two manifests are called small-bf16", root / "manifests" / "small-bf16.yaml", path)
+    path = write_manifest(root, "twin", smollm2, name="small-fp32")
+    refused(InvalidInput, "two manifests are called small-fp32", root / "manifests" / "small-fp32.yaml", path)
 
 
 @pytest.mark.parametrize("home", ["/proc/suite", "/dev/null/suite"])
 def test_a_state_folder_that_cannot_be_written(root, monkeypatch, home):
     monkeypatch.setenv("SUITE_HOME", home)
-    error = refused(MissingPrerequisite, "the state folder cannot be written", root / "manifests" / "small-bf16.yaml")
+    error = refused(MissingPrerequisite, "the state folder cannot be written", root / "manifests" / "small-fp32.yaml")
     assert error.exit_code == 3
     assert "SUITE_HOME" in error.hint
 
 
 def test_a_state_folder_that_no_search_path_can_hold(root, monkeypatch, tmp_path):
     monkeypatch.setenv("SUITE_HOME", str(tmp_path / "a:b"))
-    refused(InvalidInput, "the path holds ':'", root / "manifests" / "small-bf16.yaml")
+    refused(InvalidInput, "the path holds ':'", root / "manifests" / "small-fp32.yaml")
 
 
 def test_ranks_that_do_not_divide_the_heads_of_the_model(root, smollm2):
