@@ -207,7 +207,7 @@ def _seconds(stack: Stack, store: Store, parameters: int) -> tuple[float | None,
 
 
 def _thread_flops(lock: Lock) -> float:
-    """Rough operations a second of one thread, as seen on one processor with BF16 instructions and one with AVX2 only."""
+    """Rough operations a second of a thread: as seen on a processor with BF16 instructions, and on one of AVX2 only."""
     if lock.engine.dtype == "float32":
         return 30e9 if lock.hardware.isa == "avx2" else 90e9
     return 9e9 if lock.hardware.isa == "avx2" else 150e9
