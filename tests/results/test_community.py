@@ -35,7 +35,7 @@ def checkout(repository):
     repository.commit(new=True)
     repository.git("switch", "--quiet", "--create", "change")
     world = World(root=repository.root / "home")
-    parts = replace(world.parts("cpu-kv-fp8"), engine_log="loaded\n", private=Private())
+    parts = replace(world.parts("demo-w8a8-int8"), engine_log="loaded\n", private=Private())
     for created in (CREATED, CREATED + timedelta(seconds=60)):
         write_bundle(replace(parts, created=created), results=repository.results)
     return repository
@@ -67,14 +67,14 @@ def state(repository):
     with chdir(repository.root):
         done = CliRunner().invoke(cli, ["result", "list", "--json"], catch_exceptions=False)
     listed = json.loads(done.stdout)["results"]
-    (found,) = [one for one in listed if one["bundle_id"].startswith("cpu-kv-fp8/")]
+    (found,) = [one for one in listed if one["bundle_id"].startswith("demo-w8a8-int8/")]
     return found
 
 
 def page(repository):
     """The submission's page on the site, as the documented command builds it."""
     shell(repository, SITE)
-    (path,) = (repository.root / "public" / "results" / "cpu-kv-fp8").glob("*/index.html")
+    (path,) = (repository.root / "public" / "results" / "demo-w8a8-int8").glob("*/index.html")
     return path.read_text(encoding="utf-8")
 
 
@@ -91,7 +91,7 @@ def test_the_walk_by_documented_commands_alone(checkout):
 
     checkout.commit_only("results/submissions", "results/index.json")
     taken_in = shell(checkout, next(blocks)).stdout
-    assert taken_in.count("accepted: submission of cpu-kv-fp8/") == 2
+    assert taken_in.count("accepted: submission of demo-w8a8-int8/") == 2
 
     shell(checkout, next(blocks))
     attested = state(checkout)
@@ -117,4 +117,4 @@ def test_the_walk_by_documented_commands_alone(checkout):
 
     index = json.loads((checkout.results / "index.json").read_bytes())["results"]
     assert withdrawn in index
-    assert [one["bundle_id"].partition("/")[0] for one in index] == ["cpu-kv-fp8", "published"]
+    assert [one["bundle_id"].partition("/")[0] for one in index] == ["demo-w8a8-int8", "published"]
