@@ -13,19 +13,33 @@ _FACTS = """
 import json, sys
 import numpy as np, torch
 from suite.agent.rows import row_facts
-bits = torch.from_numpy(np.load(sys.argv[1]).view(np.int16)).view(torch.bfloat16)
-facts = row_facts(bits)
-print(json.dumps({n: (t.view(torch.int16) if t.dtype == torch.bfloat16 else t).tolist() for n, t in facts.items()}))
+found = []
+for path in sys.argv[1:]:
+    facts = row_facts(torch.from_numpy(np.load(path).view(np.int16)).view(torch.bfloat16))
+    found.append({n: (t.view(torch.int16) if t.dtype == torch.bfloat16 else t).tolist() for n, t in facts.items()})
+print(json.dumps(found))
 """
+SHAPES = [(1, 300), (70, 300), (3, 5)]
 
 
-@pytest.mark.parametrize(("rows", "width"), [(1, 300), (70, 300), (3, 5)])
-def test_facts_are_those_that_numpy_finds(tmp_path, in_stack, rows, width):
-    generator = np.random.default_rng(rows)
-    bits = bf16(generator.normal(size=(rows, width)) * 4)  # many values are equal after rounding
-    bits[0, [1, 2, 4]] = bf16(np.float32(50))  # the best logit of row 0 stands three times
-    np.save(tmp_path / "rows.npy", bits)
-    facts = in_stack(_FACTS, tmp_path / "rows.npy")
+@pytest.fixture(scope="module")
+def stored_and_found(tmp_path_factory, in_stack):
+    """Rows of each shape as bits, and their facts, all from one process."""
+    folder = tmp_path_factory.mktemp("rows")
+    stored, paths = {}, []
+    for rows, width in SHAPES:
+        generator = np.random.default_rng(rows)
+        bits = bf16(generator.normal(size=(rows, width)) * 4)  # many values are equal after rounding
+        bits[0, [1, 2, 4]] = bf16(np.float32(50))  # the best logit of row 0 stands three times
+        stored[rows, width] = bits
+        paths.append(folder / f"{rows}.npy")
+        np.save(paths[-1], bits)
+    return {shape: (stored[shape], facts) for shape, facts in zip(SHAPES, in_stack(_FACTS, *paths), strict=True)}
+
+
+@pytest.mark.parametrize(("rows", "width"), SHAPES)
+def test_facts_are_those_that_numpy_finds(stored_and_found, rows, width):
+    bits, facts = stored_and_found[rows, width]
     values = (bits.astype(np.uint32) << 16).view(np.float32)
     for i, row in enumerate(values):
         assert bytes(facts["row_sha256"][i]) == hashlib.sha256(bits[i].tobytes()).digest()

@@ -43,7 +43,7 @@ def test_every_process_writes_the_same_bytes(tmp_path):
             capture_output=True,
             check=True,
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }
     assert runs == {render_cyclonedx(read(tmp_path))}
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.agent.inventory.headers import blocks, first
@@ -11,6 +11,7 @@ lines = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), min_siz
 )
 
 
+@settings(max_examples=30)
 @given(st.lists(st.dictionaries(names.map(str.lower), st.lists(lines, min_size=1, max_size=3), min_size=1, max_size=5)))
 def test_what_is_written_is_read_back(written):
     text = "\n".join(
