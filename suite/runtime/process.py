@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from suite.agent.processor import this_processor
 from suite.errors import MissingPrerequisite
 from suite.files import canonical_json, write_atomic
 from suite.observer import Observer
@@ -145,7 +146,11 @@ class ProcessRuntime:
 
     def _environment(self, stack: Mapping[str, str]) -> dict[str, str]:
         passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        return passed | FIXED | {"PYTHONPATH": str(stage_agent(self._home))} | dict(stack)
+        # torch finds a compiled kernel by its source alone: one of another kind of processor computes garbage.
+        processor = this_processor()
+        compiled = self._home / "compiled" / (processor.isa or processor.architecture)
+        own = {"PYTHONPATH": str(stage_agent(self._home)), "TORCHINDUCTOR_CACHE_DIR": str(compiled)}
+        return passed | FIXED | own | dict(stack)
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.agent.processor import Processor
 from suite.errors import MissingPrerequisite, RunFailed
 from suite.observer import SilentObserver
 from suite.runtime import process
@@ -124,6 +125,18 @@ def test_the_named_interpreter_comes_first(tmp_path, script):
     with pytest.raises(MissingPrerequisite, match="no such interpreter") as caught:
         find_interpreter(None, environment, tmp_path)
     assert "SUITE_VLLM_PYTHON=/absent" in caught.value.where
+
+
+def test_kernels_that_torch_compiles_lie_apart_for_each_kind_of_processor(tmp_path, script, monkeypatch):
+    python = script("env > environment\n" + DONE)
+    found = []
+    for isa in ("avx2", "avx512_bf16", None):
+        processor = Processor(architecture="x86_64", name="made up", isa=isa)
+        monkeypatch.setattr(process, "this_processor", lambda processor=processor: processor)
+        out = call(python, tmp_path)
+        lines = (out / "environment").read_text().splitlines()
+        found += [line.removeprefix("TORCHINDUCTOR_CACHE_DIR=") for line in lines if line.startswith("TORCHINDUCTOR_C")]
+    assert [Path(path).name for path in found] == ["avx2", "avx512_bf16", "x86_64"]
 
 
 def test_the_repository_s_own_environment_is_found(tmp_path, script, monkeypatch):
