@@ -161,12 +161,13 @@ def survey_kld(file: KldFile, *, clip: ClipChoice = "auto", observer: Observer |
         encoded, finite = block.encoded, block.encoded.finite
         codes = encoded.codes[np.arange(len(finite)), block.target_ids]
         if finite.any():
-            widest = max(widest, span_nats(float(encoded.scales[finite].max())))
-            log_p = encoded.scales * codes.astype(np.float32) + encoded.floors
-            nll.append(-math.fsum(log_p[finite].tolist()))
-            finite_rows += int(finite.sum())
+            # A row that is not finite may hold any bits as its scale; it is counted, and nothing is made of them.
+            scales, codes = encoded.scales[finite], codes[finite]
+            widest = max(widest, span_nats(float(scales.max())))
+            nll.append(-math.fsum((scales * codes.astype(np.float32) + encoded.floors[finite]).tolist()))
+            finite_rows += len(scales)
             for nats in WRITERS:
-                at_floor[nats] += int((finite & (codes == 0) & clipped_rows(encoded.scales, nats)).sum())
+                at_floor[nats] += int(((codes == 0) & clipped_rows(scales, nats)).sum())
         observer.advance(len(finite))
     known = resolve_clip(clip, widest, where=str(file.path))
     return Survey(

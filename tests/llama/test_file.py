@@ -118,6 +118,17 @@ def test_targets_at_the_clip_are_counted(tmp_path):
     assert survey_kld(open_kld(path)).clipped_targets == 1
 
 
+def test_a_row_without_bounds_beside_finite_ones_is_counted(tmp_path):
+    """Its scale is infinite, and is multiplied by nothing."""
+    whole = bytearray(kld_bytes(np.eye(6, 5, dtype=np.float32) * 20, [1, 2] * 8, context=8))
+    whole[127] = 127  # the highest byte of a row's scale
+    path = tmp_path / "a.kld"
+    path.write_bytes(whole)
+    survey = survey_kld(open_kld(path))
+    assert survey.non_finite_rows == 1
+    assert survey.mean_nll is not None
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_bytes_end_in_an_answer_or_a_clean_error(tmp_path, data):
