@@ -8,7 +8,7 @@ VLLM_VENV ?= .venv-vllm
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 # The stacks that `make demo` measures, but for those that this processor cannot run; their reference is made first.
-DEMO ?= $(addprefix manifests/demo/,w8a8-int8.yaml kv-fp8.yaml bf16.yaml kv-bf16.yaml)
+DEMO ?= $(addprefix manifests/demo/,w8a8-int8.yaml kv-fp8.yaml bf16.yaml chunk512.yaml)
 
 # Which tests run; `make test TESTS="tests/model -k wheel"` runs a few.
 TESTS ?= tests

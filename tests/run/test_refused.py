@@ -93,7 +93,7 @@ def test_run_refuses_it_too_before_the_model_is_fetched(on, tmp_path):
 def test_what_is_refused_is_left_out_by_name_where_that_is_wanted(on, monkeypatch, tmp_path):
     on(AVX2)
     seen = asked(monkeypatch)
-    names = ["w8a8-int8.yaml", "kv-fp8.yaml", "bf16.yaml", "kv-bf16.yaml"]
+    names = ["w8a8-int8.yaml", "kv-fp8.yaml", "bf16.yaml", "chunk512.yaml"]
     files = [DEMO / name for name in names]
     command = ["run", "--skip-refused", "--json", "-q", "--results", str(tmp_path), *map(str, files)]
     done = CliRunner().invoke(cli, command)
