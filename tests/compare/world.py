@@ -76,7 +76,7 @@ class CompareWorld:
         positions = np.arange(self.num_probes)
         targets = np.array(rendered.token_ids)[positions + 1]
         values[positions, targets] = np.where(positions % 2 == 0, CONFIDENT, UNCERTAIN)
-        at = np.array(flips, dtype=int)
+        at = np.array([place for place in flips if place < self.num_probes], dtype=int)
         values[at, (targets[at] + 1) % VOCABULARY] = values[at, targets[at]] + 1
         return values + np.random.default_rng(3).normal(0, noise, values.shape) if noise else values
 
