@@ -121,8 +121,8 @@ def _cpu(stack: Stack) -> Iterator[Finding]:
     if engine.dtype == "float32" and engine.kv_cache_dtype in ("bfloat16", "float16"):
         yield _refuse(
             "engine.kv_cache_dtype",
-            f"beside float32 the CPU backend accepts a {engine.kv_cache_dtype} cache and computes garbage; `auto` is the "
-            "cache that goes with it",
+            f"beside float32 the CPU backend accepts a {engine.kv_cache_dtype} cache and computes garbage; `auto` is "
+            "the cache that goes with it",
         )
     if engine.attention_backend not in (None, "CPU_ATTN", "CPU_MLA", "AMX_MLA"):
         yield _refuse(
