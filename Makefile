@@ -17,6 +17,8 @@ MARKERS ?= not gpu and not container and not soak
 # How many run at a time; each may have an engine, which needs a core.
 WORKERS ?= 2
 
+# Compiled modules are kept, whatever the shell says: hundreds of short processes import the same ones.
+export PYTHONDONTWRITEBYTECODE =
 export TORCH_INDEX
 export SUITE_VLLM_PYTHON ?= $(abspath $(VLLM_VENV))/bin/python
 INSTALL := requirements/install.sh $(PYTHON)

@@ -290,9 +290,10 @@ os.environ |= {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": 
 from suite.agent.lifetime import uncollected
 with uncollected():
     from vllm import LLM, SamplingParams
-llm = LLM(sys.argv[1], enforce_eager=True, max_model_len=256, max_num_seqs=1)
+# vLLM tries the largest step when it starts, and computes these formats slowly on a CPU.
+llm = LLM(sys.argv[1], enforce_eager=True, max_model_len=256, max_num_seqs=1, max_num_batched_tokens=64)
 question = [{"role": "user", "content": "What is the capital of France? Answer in one sentence."}]
-said = llm.chat(question, SamplingParams(temperature=0, max_tokens=16), use_tqdm=False)
+said = llm.chat(question, SamplingParams(temperature=0, max_tokens=8), use_tqdm=False)
 print(json.dumps(said[0].outputs[0].text))
 """,
         folder,
