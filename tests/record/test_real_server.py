@@ -1,4 +1,7 @@
-"""The proxy between the real `openai` client and a real vLLM on the CPU: recordings render to the server's ids."""
+"""A real vLLM on the CPU as a server: recordings through the proxy render to its ids, and it answers turn replays.
+
+One server for both, because its start costs more than all that is asked of it.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,21 @@ from typing import Any
 import httpx2
 import openai
 import pytest
+from click.testing import CliRunner
 
+from suite.cli.replay import replay
 from suite.record.ids import with_recorded_ids
 from suite.record.journal import read_journals
 from suite.record.sessions import Written, write_sessions
+from suite.replay.schema import ReplaysRecord, parse_replays
 from suite.stack.engine_log import read_log
 from suite.stack.launch import launch
 from suite.workload.check.run import check_session
 from suite.workload.render import prompt_ids, render
 from suite.workload.session import load_session
+from suite.workload.synthesize import build_session
 from suite.workload.turns import load_turns, turns_file
+from tests.agent_stack import ROOT
 from tests.manifest.samples import CPU, lock
 from tests.record.templates import ALL, CHATML
 from tests.record.world import Running, proxy
@@ -250,3 +258,29 @@ def test_refused_requests_pass_and_are_noted(vllm_server: str, tmp_path: Path) -
         assert client.models.list().data[0].id == "small"
     (kept,) = read_journals(tmp_path).exchanges
     assert kept.status == 404
+
+
+def test_turns_are_replayed_as_chats_and_as_raw_prompts(vllm_server: str, smollm2: Path, tmp_path: Path) -> None:
+    """Two tool-call turns: chats by the server's own template, raw prompts by one that shows the model its tools."""
+    tokens = 16
+    session = tmp_path / "session.json"
+    session.write_bytes(build_session("lab-short", 5, ["ask-lookup", "ask-setting"]).to_json())
+    template = ROOT / "workloads" / "netops-lab" / "chatml-tools.jinja"
+
+    def asked(*more: str) -> ReplaysRecord:
+        arguments = ["--endpoint", f"{vllm_server}/v1", "--session", str(session), "--max-tokens", str(tokens)]
+        found = CliRunner().invoke(replay, [*arguments, "--json", "-q", *more], catch_exceptions=False)
+        assert found.exit_code == 0, found.stderr
+        return parse_replays(found.stdout.encode())
+
+    raw = ("--api", "completions", "--tokenizer", str(smollm2), "--chat-template", str(template))
+    chat, whole, ids = asked(), asked("--no-stream"), asked(*raw)
+    text = asked(*raw, "--prompt-text", "--no-stream")
+    assert [run.name for record in (chat, whole, ids, text) for run in record.runs] == ["small"] * 4
+    for record in (chat, whole, ids, text):
+        assert [answer.message for answer in record.runs[0].answers] == [turn.message for turn in record.turns]
+        assert all(answer.ending in ("stop", "truncated") for answer in record.runs[0].answers)
+        assert 0 < (record.runs[0].generated_tokens or 0) <= 2 * tokens
+    assert ids.format == text.format == "qwen_xml"
+    assert [a.token_ids for a in ids.runs[0].answers] == [a.token_ids for a in text.runs[0].answers]
+    assert all(answer.token_ids for answer in ids.runs[0].answers)

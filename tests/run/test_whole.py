@@ -29,12 +29,13 @@ from tests.run.world import write_manifest, write_repository
 
 pytestmark = pytest.mark.vllm
 
-BRANCHES = {"policy": "flips", "max_new_tokens": 48, "max_per_class": 6}
+BRANCHES = {"policy": "flips", "max_new_tokens": 32, "max_per_class": 6}
+# What both settings ask of two stacks is in test_replay_settings.py, without an engine.
 REPLAY = {
-    "settings": ["measure", "serve"],
+    "settings": ["serve"],
     "samples": 1,
     "temperature": "0.7",
-    "max_new_tokens": 24,
+    "max_new_tokens": 12,
     "follow_steps": 1,
     "prefix_caching": True,
 }
@@ -194,9 +195,9 @@ def test_two_processes_resume_it_and_make_everything_once(interrupted: Interrupt
     assert "answers of an earlier replay" in resumed.said
     for path, written in interrupted.chunks.items():
         assert path.stat().st_mtime_ns == written
-    # Captures and futures of both sides; of three replays one is the reference's, which is served as it is measured.
+    # Captures, futures and answers of both sides.
     kinds = [path.relative_to(lab.home).parts[0] for path in resumed.made]
-    assert sorted(kinds) == ["branches"] * 2 + ["captures"] * 2 + ["replays"] * 3
+    assert sorted(kinds) == ["branches"] * 2 + ["captures"] * 2 + ["replays"] * 2
     one, two = resumed.bundles
     for name in ("ledger.parquet", "branches.jsonl.gz"):
         assert sha256_file(one.folder / name) == sha256_file(two.folder / name)
@@ -249,15 +250,13 @@ def test_everything_is_verified_again_from_session_and_captures(report: Report) 
     assert "every verdict recomputed" in checks["replays"].detail
 
 
-def test_turns_are_answered_by_both_stacks_under_both_settings(bundle: Bundle) -> None:
+def test_turns_are_answered_by_both_stacks_as_each_is_served(bundle: Bundle) -> None:
     record = replays_of(bundle)
     assert [(run.side, run.settings, run.max_num_seqs) for run in record.runs] == [
-        ("candidate", "measure", 1),
-        ("reference", "measure", 1),
         ("candidate", "serve", 2),
         ("reference", "serve", 1),
     ]
-    assert (record.format, len(record.turns), len(record.headlines)) == ("qwen_xml", 2, 4)
+    assert (record.format, len(record.turns), len(record.headlines)) == ("qwen_xml", 2, 2)
     limit = REPLAY["max_new_tokens"]
     for run in record.runs:
         assert run.effective["enable_prefix_caching"] is True
@@ -273,7 +272,7 @@ def test_turns_are_answered_by_both_stacks_under_both_settings(bundle: Bundle) -
 def test_the_first_token_of_an_answer_is_the_one_that_the_capture_has(bundle: Bundle) -> None:
     record = replays_of(bundle)
     columns = read_ledger(bundle.folder / "ledger.parquet").columns
-    run = record.run_of("reference", "measure")
+    run = record.run_of("reference", "serve")
     assert run is not None
     compared = 0
     for answer in (answer for answer in run.answers if answer.mode == "greedy"):
