@@ -29,7 +29,7 @@ from tests.run.world import write_manifest, write_repository
 
 pytestmark = pytest.mark.vllm
 
-BRANCHES = {"policy": "flips", "max_new_tokens": 32, "max_per_class": 6}
+BRANCHES = {"policy": "flips", "max_new_tokens": 48, "max_per_class": 6}
 # What both settings ask of two stacks is in test_replay_settings.py, without an engine.
 REPLAY = {
     "settings": ["serve"],
