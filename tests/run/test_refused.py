@@ -60,13 +60,13 @@ def test_plan_refuses_the_fp8_cache_on_avx2_with_reason_and_way_out(on):
     on(AVX2)
     done = CliRunner().invoke(cli, ["plan", str(KV_FP8), "--json"])
     assert done.exit_code == 3
-    candidate, reference = json.loads(done.output)
+    # Its reference is not looked at: nothing would be compared with it.
+    (candidate,) = json.loads(done.output)
     (obstacle,) = candidate["obstacles"]
     assert obstacle.startswith("engine.kv_cache_dtype: an FP8 cache on a CPU needs AVX-512 or AMX")
     assert "Made-up 7702 (AVX2 only)" in obstacle
     assert "the nearest that runs here is" in obstacle
-    assert reference["obstacles"] == []
-    assert any("float32 takes a third of the time" in note for note in reference["notes"])
+    assert any("float32 takes a third of the time" in note for note in candidate["notes"])
 
 
 def test_plan_says_nothing_of_the_processor_that_can(on):
