@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from suite.errors import InvalidInput
+from suite.manifest.load import load_manifest
 from suite.run.execute import ObserverFor, RunOptions, RunReport, default_jobs, execute
 from suite.run.prepare import Prepared, prepare
 from suite.run.stack import refusal_of
@@ -49,11 +50,13 @@ def measure(
     Raises:
         InvalidInput, MissingPrerequisite, VerificationFailed: before anything started; see `prepare`.
     """
-    refused = {path: refusal_of(path, home=suite_home()) for path in manifests} if skip_refused else {}
-    left_out = {name: str(finding) for name, finding in filter(None, refused.values())}
-    for name, reason in left_out.items():
-        observer_for(name).warn(f"left out: {reason}")
-    runnable = [path for path in manifests if refused.get(path) is None]
+    runnable, left_out = list(manifests), dict[str, str]()
+    for path in manifests if skip_refused else ():
+        manifest = load_manifest(path)
+        if (finding := refusal_of(manifest, home=suite_home())) is not None:
+            runnable.remove(path)
+            left_out[manifest.name] = str(finding)
+            observer_for(manifest.name).warn(f"left out: {finding}")
     if not runnable:
         raise InvalidInput(
             "this machine can run none of these stacks", hint="`suite plan` says why of each; name others"

@@ -22,8 +22,8 @@ from suite.observer import SilentObserver
 from suite.reference.store import captures_of
 from suite.run.captures import Store, capture_bytes
 from suite.run.prepare import host_memory_bytes, num_probes, weight_bytes
-from suite.run.stack import Stack, prepare_stack, rules_of
-from suite.stack.known_bad import Finding, findings
+from suite.run.stack import Stack, prepare_stack, refusal_of, rules_of
+from suite.stack.known_bad import findings
 from suite.stack.memory import device_memory_bytes, estimate, model_shape
 
 _START_SECONDS = 12.0
@@ -69,7 +69,7 @@ def plan(manifests: Sequence[Path], *, home: Path, root: Path, repeats: int | No
     loaded = {path.resolve(): load_manifest(path) for path in manifests}
     named = list(loaded)
     for file in named:
-        for other in () if _refusals(loaded[file], home=home) else loaded[file].compared_files:
+        for other in () if refusal_of(loaded[file], home=home) else loaded[file].compared_files:
             if other not in loaded:
                 loaded[other] = load_manifest(other)
     store = Store(home=home)
@@ -78,11 +78,6 @@ def plan(manifests: Sequence[Path], *, home: Path, root: Path, repeats: int | No
         or _plan(m, store=store, root=root, starts=(repeats or m.repeats) if file in named else 1)
         for file, m in loaded.items()
     ]
-
-
-def _refusals(manifest: Manifest, *, home: Path) -> tuple[Finding, ...]:
-    found = findings(manifest, rules=rules_of(manifest, home=home), processor=this_processor())
-    return tuple(finding for finding in found if finding.severity == "refuse")
 
 
 def _found(reference: Manifest, store: Store) -> StackPlan | None:

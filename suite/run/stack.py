@@ -124,15 +124,10 @@ def stack_at_hand(
         return None
 
 
-def refusal_of(path: Path, *, home: Path) -> tuple[str, Finding] | None:
-    """The name of a manifest and the first reason for which this machine cannot run it; None where none is known.
-
-    Raises:
-        InvalidInput: the manifest cannot be loaded.
-    """
-    manifest = load_manifest(path)
+def refusal_of(manifest: Manifest, *, home: Path) -> Finding | None:
+    """The first reason for which this machine cannot run a manifest; None where none is known."""
     found = findings(manifest, rules=rules_of(manifest, home=home), processor=this_processor())
-    return next(((manifest.name, finding) for finding in found if finding.severity == "refuse"), None)
+    return next((finding for finding in found if finding.severity == "refuse"), None)
 
 
 def refuse_known_bad(
